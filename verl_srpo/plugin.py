@@ -1,0 +1,57 @@
+"""What verl's entry-point group `verl.plugins` imports, in every process that imports verl.
+
+Nothing heavy may be imported here. Two of verl's modules are completed right after their own import: the trainers
+(`verl.trainer.ppo.v1`) get dispatchers that build SRPO's trainer when `algorithm.adv_estimator=srpo`, and the algorithm
+registries (`verl.trainer.ppo.core_algos`) learn the name `srpo`. verl logs a failing plugin at DEBUG only, so a failure is
+logged here, at ERROR, with its reason.
+"""
+
+import logging
+import os
+
+logger = logging.getLogger("verl_srpo")
+
+SUPPORTED_VERL = ((0, 9, 1), (0, 10))
+
+
+def _check_verl_version() -> None:
+    from importlib.metadata import version
+
+    from packaging.version import Version
+
+    found = Version(version("verl"))
+    low, high = (Version(".".join(map(str, bound))) for bound in SUPPORTED_VERL)
+    if not low <= found < high:
+        raise RuntimeError(f"verl {found} is installed, but this version of verl_srpo works with verl >={low},<{high}")
+
+
+def _complete_trainers(module) -> None:
+    from verl_srpo.trainer.dispatch import install_dispatchers
+
+    install_dispatchers(module)
+
+
+def _complete_registries(module) -> None:
+    from verl_srpo.trainer.registries import register_names
+
+    register_names(module)
+
+
+def register() -> None:
+    """Registers everything; safe to call twice. Raises with the reason when the plugin cannot work here."""
+    from verl_srpo.import_hook import after_import
+
+    _check_verl_version()
+    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
+        from verl_srpo.backends.cpu import activate
+
+        activate()
+    after_import("verl.trainer.ppo.v1", _complete_trainers)
+    after_import("verl.trainer.ppo.core_algos", _complete_registries)
+
+
+try:
+    register()
+except Exception as reason:
+    logger.error("verl_srpo could not be registered, algorithm.adv_estimator=srpo will be unknown: %s", reason)
+    raise

@@ -1,0 +1,127 @@
+"""Settings of verl that contradict SRPO are refused before anything is started, naming both sides and the way out."""
+
+from __future__ import annotations
+
+from omegaconf import OmegaConf
+
+from verl_srpo.config import SRPOSettings
+
+MANAGER = "verl_srpo.rollout.manager.SRPOAgentLoopManager"
+STRATEGIES = ("fsdp", "fsdp2")
+MODES = ("sync", "colocate_async", "separate_async")
+
+
+def _refuse(option: str, value: object, because: str, instead: str) -> None:
+    raise ValueError(f"{option}={value} contradicts algorithm.adv_estimator=srpo: {because}. {instead}")
+
+
+def check_config(config, settings: SRPOSettings) -> None:
+    """Raises ValueError for the first setting of verl that SRPO cannot honour.
+
+    Args:
+        config: verl's whole configuration, resolved or not.
+        settings: the `srpo` section.
+    """
+    _check_objective(config, settings)
+    _check_rollout(config)
+    _check_engine(config)
+
+
+def _check_objective(config, settings: SRPOSettings) -> None:
+    select = OmegaConf.select
+    actor = "actor_rollout_ref.actor"
+    if select(config, "critic.enable"):
+        _refuse("critic.enable", True, "SRPO has no critic", "Set critic.enable=False or leave it out.")
+    if select(config, "algorithm.use_kl_in_reward"):
+        _refuse(
+            "algorithm.use_kl_in_reward",
+            True,
+            "a per-token penalty in the reward has no place in a set's return",
+            f"Use {actor}.use_kl_loss=True, whose terms take the sets' weights.",
+        )
+    loss_mode = select(config, f"{actor}.policy_loss.loss_mode") or "vanilla"
+    if loss_mode not in ("vanilla", "srpo"):
+        _refuse(
+            f"{actor}.policy_loss.loss_mode",
+            loss_mode,
+            "the loss is SRPO's",
+            "Leave it out; `+srpo=gspo` and `+srpo=grpo` are comparisons with other ratio units on the same sets.",
+        )
+    if not select(config, "algorithm.norm_adv_by_std_in_grpo", default=True) and settings.scale == "std":
+        _refuse(
+            "algorithm.norm_adv_by_std_in_grpo",
+            False,
+            "srpo.scale=std divides by the standard deviation",
+            "Use srpo.scale=none instead.",
+        )
+    correction = select(config, "algorithm.rollout_correction") or {}
+    for key in ("rollout_is", "rollout_rs"):
+        if correction.get(key):
+            _refuse(
+                f"algorithm.rollout_correction.{key}",
+                correction[key],
+                "a weight per token or sequence does not fit one ratio per set",
+                "Use srpo.set_importance_threshold=2.0, the truncated importance weight of the whole set.",
+            )
+    if settings.set_importance_threshold is not None:
+        if correction.get("bypass_mode"):
+            _refuse(
+                "algorithm.rollout_correction.bypass_mode",
+                True,
+                f"srpo.set_importance_threshold={settings.set_importance_threshold} corrects between recomputed and "
+                "rollout log-probs, and bypass mode does not recompute them",
+                "Drop one of the two.",
+            )
+        if not select(config, "actor_rollout_ref.rollout.calculate_log_probs"):
+            raise ValueError(
+                f"srpo.set_importance_threshold={settings.set_importance_threshold} needs the rollout's log-probs; set "
+                "actor_rollout_ref.rollout.calculate_log_probs=True"
+            )
+    if select(config, f"{actor}.shuffle"):
+        _refuse(
+            f"{actor}.shuffle",
+            True,
+            "it shuffles rows on each rank and would tear sets over mini-batches",
+            "Leave it False; set data.shuffle for another order of the tasks.",
+        )
+
+
+def _check_rollout(config) -> None:
+    select = OmegaConf.select
+    if not select(config, "trainer.use_v1", default=True):
+        _refuse("trainer.use_v1", False, "the V0 trainer does not carry sets", "Leave it True.")
+    manager = select(config, "actor_rollout_ref.rollout.agent.agent_loop_manager_class")
+    if manager and manager != MANAGER:
+        _refuse(
+            "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
+            manager,
+            f"rows get their set tags from {MANAGER}",
+            "Leave it out; your own agent loops keep working under it (srpo.workflow=null).",
+        )
+    if select(config, "skip.rollout_tq.enable"):
+        _refuse("skip.rollout_tq.enable", True, "it keeps rollout.n rows a task and so breaks sets", "Set it to False.")
+    reward_model = "reward.reward_model"
+    if select(config, f"{reward_model}.enable") and not select(config, f"{reward_model}.enable_resource_pool"):
+        _refuse(
+            f"{reward_model}.enable_resource_pool",
+            False,
+            "a colocated reward model scores every row after the rollout, not the team's answer",
+            "Set it to True, or use a rule-based reward.",
+        )
+    if select(config, "distillation.enabled"):
+        _refuse("distillation.enabled", True, "its loss works on rows without their sets", "Set it to False.")
+
+
+def _check_engine(config) -> None:
+    strategy = OmegaConf.select(config, "actor_rollout_ref.actor.strategy")
+    if strategy not in STRATEGIES:
+        _refuse(
+            "actor_rollout_ref.actor.strategy",
+            strategy,
+            "a set's log-ratio needs every rank's log-probs before the backward pass, which is tested with "
+            f"{' and '.join(STRATEGIES)} only (Megatron returns nothing off the last pipeline stage)",
+            "Use actor_rollout_ref.actor.strategy=fsdp2.",
+        )
+    mode = OmegaConf.select(config, "trainer.v1.trainer_mode")
+    if mode not in MODES:
+        _refuse("trainer.v1.trainer_mode", mode, "there is no SRPO trainer of that mode", f"Known: {', '.join(MODES)}.")
