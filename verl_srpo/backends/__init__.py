@@ -1,0 +1,1 @@
+"""Hardware that verl itself does not cover."""
