@@ -2,8 +2,8 @@
 
 Nothing heavy may be imported here. Two of verl's modules are completed right after their own import: the trainers
 (`verl.trainer.ppo.v1`) get dispatchers that build SRPO's trainer when `algorithm.adv_estimator=srpo`, and the algorithm
-registries (`verl.trainer.ppo.core_algos`) learn the name `srpo`. verl logs a failing plugin at DEBUG only, so a failure is
-logged here, at ERROR, with its reason.
+registries (`verl.trainer.ppo.core_algos`) learn the name `srpo`. verl logs a failing plugin at DEBUG only, so a failure
+is logged here, at ERROR, with its reason.
 """
 
 import logging

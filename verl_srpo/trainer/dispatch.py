@@ -15,7 +15,7 @@ def _dispatcher(stock: type, mode: str) -> type:
             return trainer_class(mode)(config)
 
     Dispatcher.__name__ = Dispatcher.__qualname__ = f"SRPOor{stock.__name__}"
-    Dispatcher.__doc__ = f"Builds SRPO's trainer for mode {mode!r} if algorithm.adv_estimator=srpo, else {stock.__name__}."
+    Dispatcher.__doc__ = f"SRPO's trainer for mode {mode!r} if algorithm.adv_estimator=srpo, else {stock.__name__}."
     Dispatcher.stock = stock
     return Dispatcher
 

@@ -1,12 +1,13 @@
 """The name `srpo` in verl's registries of advantage estimators and policy losses.
 
-The V1 trainer never calls either of them for SRPO, since both see rows without their sets. Whoever gets here took another
-way (verl's V0 trainer, another trainer class, `policy_loss.loss_mode=srpo` with another estimator) and is told the right one.
+The V1 trainer never calls either of them for SRPO, since both see rows without their sets. Whoever gets here took
+another way (verl's V0 trainer, another trainer class, `policy_loss.loss_mode=srpo` with another estimator) and is told
+the right one.
 """
 
 ADVICE = (
-    "SRPO needs the sets that rows belong to, which this code path does not carry. Run `python -m verl.trainer.main_ppo "
-    "algorithm.adv_estimator=srpo` with verl's V1 trainer (trainer.use_v1=True) and leave "
+    "SRPO needs the sets that rows belong to, which this code path does not carry. Run `python -m "
+    "verl.trainer.main_ppo algorithm.adv_estimator=srpo` with verl's V1 trainer (trainer.use_v1=True) and leave "
     "actor_rollout_ref.actor.policy_loss.loss_mode at its default; `verl-srpo check` shows what is registered."
 )
 

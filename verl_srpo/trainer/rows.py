@@ -67,12 +67,12 @@ def read_rows(batch: KVBatchMeta) -> Rows:
     """
     columns = [*INT_COLUMNS, *FLOAT_COLUMNS]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=columns)
-    missing = [c for c in columns if c not in data.keys()]
+    missing = [c for c in columns if c not in data]
     if missing:
         lacking = [key for key in batch.keys if not _has_column(key, batch.partition_id, missing[0])]
         raise ValueError(
-            f"{len(lacking)} of {len(batch.keys)} rows lack the columns {missing}: {lacking[:5]}. Rows get them from the "
-            "agent loop workers of verl_srpo; something else wrote these rows into TransferQueue"
+            f"{len(lacking)} of {len(batch.keys)} rows lack the columns {missing}: {lacking[:5]}. Rows get them from "
+            "the agent loop workers of verl_srpo; something else wrote these rows into TransferQueue"
         )
     values = {c: np.asarray(data[c].tolist(), dtype=np.int64) for c in INT_COLUMNS}
     values |= {c: np.asarray(data[c].tolist(), dtype=np.float64) for c in FLOAT_COLUMNS}
@@ -84,7 +84,7 @@ def read_rows(batch: KVBatchMeta) -> Rows:
 
 
 def _has_column(key: str, partition_id: str, column: str) -> bool:
-    return column in tq.kv_batch_get(keys=[key], partition_id=partition_id, select_fields=[column]).keys()
+    return column in tq.kv_batch_get(keys=[key], partition_id=partition_id, select_fields=[column])
 
 
 def _first_of(set_index: np.ndarray, count: int) -> np.ndarray:
@@ -99,8 +99,8 @@ def complete_rows(rows: Rows, keys: list[str]) -> np.ndarray:
     Returns:
         (N,) bool: False on rows of sets with fewer rows than their `set_size` (incomplete: removed, never shrunk).
 
-    Raises ValueError naming the set and rows when some rows have tags and others do not, when members disagree on state,
-    event, size, episode or rewards, or when a set has too many rows or a member twice.
+    Raises ValueError naming the set and rows when some rows have tags and others do not, when members disagree on
+    state, event, size, episode or rewards, or when a set has too many rows or a member twice.
     """
     tagged = rows.tagged.astype(bool)
     if tagged.any() and not tagged.all():
@@ -118,8 +118,8 @@ def complete_rows(rows: Rows, keys: list[str]) -> np.ndarray:
         if len(differs):
             i = differs[0]
             raise ValueError(
-                f"members of set {rows.set_id[i]} disagree on {column}: row {keys[first[i]]} has {values[first[i]]}, row "
-                f"{keys[i]} has {values[i]}; outputs of one event share all of it"
+                f"members of set {rows.set_id[i]} disagree on {column}: row {keys[first[i]]} has {values[first[i]]}, "
+                f"row {keys[i]} has {values[i]}; outputs of one event share all of it"
             )
     have = counts[set_index]
     order = np.lexsort((rows.member_index, set_index))
