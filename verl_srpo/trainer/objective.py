@@ -74,19 +74,15 @@ class Objective:
         return srpo_metrics.agent_metrics(rows, roster, lengths, entropy)
 
     def _advantages(self, rows: Rows, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        arguments = (
-            torch.from_numpy(rows.event_return),
-            ids,
-            torch.from_numpy(rows.episode),
-            torch.from_numpy(rows.task),
-        )
+        returns, episodes, tasks = map(torch.from_numpy, (rows.event_return, rows.episode, rows.task))
         columns = {
             "agent_ids": torch.from_numpy(rows.agent_id),
             "event_index": torch.from_numpy(rows.event_index),
             "episode_returns": torch.from_numpy(rows.episode_return),
             **self.settings.advantage_options(),
         }
-        return self.estimate(*arguments, **columns), core.set_populations(*arguments, **columns).lonely
+        populations = core.set_populations(returns, ids, episodes, tasks, **columns)
+        return self.estimate(returns, ids, episodes, tasks, **columns), populations.lonely
 
     def _weights(self, rows: Rows, layout: Layout, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """w_S on each row, summing to 1 over the sets of each global mini-batch."""

@@ -22,7 +22,7 @@ from verl.utils.py_functional import rename_dict
 
 from verl_srpo.config import SRPOSettings
 from verl_srpo.core import packing
-from verl_srpo.rollout import load_workflow
+from verl_srpo.rollout import build_workflow
 from verl_srpo.trainer import metrics as srpo_metrics
 from verl_srpo.trainer.checks import MANAGER, check_config
 from verl_srpo.trainer.objective import Objective
@@ -48,7 +48,9 @@ class SRPOTrainer:
             agent = config.actor_rollout_ref.rollout.agent
             agent.agent_loop_manager_class = MANAGER
             if self.settings.workflow is not None:
-                self.roster = [a.name for a in load_workflow(self.settings).agents]
+                s = self.settings
+                _, agents = build_workflow(s.workflow, s.workflow_kwargs, s.agents)
+                self.roster = [a.name for a in agents]
                 agent.default_agent_loop = "srpo_workflow"
         super().__init__(config)
         if self.settings.poll_interval is not None:
@@ -163,12 +165,11 @@ class SRPOTrainer:
         return {f"srpo/{name}": value for name, value in statistics.items()}
 
     def _nothing_left(self, dropped: dict[str, float]) -> str:
-        reasons = ", ".join(
-            f"{k.removeprefix('srpo/')}={v:g}" for k, v in dropped.items() if "dropped" in k or "failed" in k
-        )
+        counts = {k.removeprefix("srpo/"): v for k, v in dropped.items() if "dropped" in k or "failed" in k}
+        reasons = ", ".join(f"{k}={v:g}" for k, v in counts.items()) or "no episode returned a row"
         return (
-            f"no complete set is left to train on in step {self.global_steps}: {reasons or 'no episode returned a row'}. "
-            "The agent loop workers' log has the first error of each kind; srpo.failure=refill replaces failed episodes"
+            f"no complete set is left to train on in step {self.global_steps}: {reasons}. The agent loop workers' log "
+            "has the first error of each kind; srpo.failure=refill replaces failed episodes"
         )
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:

@@ -1,0 +1,1 @@
+"""`verl-srpo check`: would training start here, and if not, why not."""
