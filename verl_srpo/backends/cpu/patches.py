@@ -20,6 +20,7 @@ def install() -> None:
     after_import("verl.workers.engine.fsdp.transformer_impl", register_fsdp_engines)
     after_import("verl.workers.engine.fsdp.transformer_impl", offload_without_pinning)
     after_import("verl.workers.rollout.vllm_rollout.vllm_rollout", send_weights_in_run_dir)
+    after_import("verl.trainer.ppo.v1.replay_buffer", poll_often)
 
 
 class _VLLMOnCPU(importlib.metadata.PathDistribution):
@@ -91,3 +92,15 @@ def send_weights_in_run_dir(module: ModuleType) -> None:
             self.zmq_handle = weight_socket(self.replica_rank, local_rank)
 
     module.ServerAdapter.__init__ = __init__
+
+
+def poll_often(module: ModuleType) -> None:
+    """verl's trainer asks every two seconds whether the rollouts are done; here a whole step may take less."""
+    start = module.ReplayBuffer.__init__
+
+    @functools.wraps(start)
+    def __init__(self, *args, **kwargs):
+        kwargs.setdefault("poll_interval", 0.05)
+        start(self, *args, **kwargs)
+
+    module.ReplayBuffer.__init__ = __init__
