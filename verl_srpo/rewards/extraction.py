@@ -17,25 +17,27 @@ def after_think(text: str) -> str:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The content of the last complete `\boxed{...}` (also `\fbox{...}` and `\boxed 7`), braces nested at will.
+    r"""The content of the last complete, non-empty `\boxed{...}` (also `\fbox{...}`), braces nested at will.
 
-    "Last" is the one that begins last; a box that is never closed does not count. None if there is none.
+    "Last" is the one that begins last; a box that is never closed does not count. Without any, the last `\boxed 7`
+    (one token), else None.
     """
-    found_start, found = -1, None
+    found_start, found, bare = -1, None, None
     open_braces: list[tuple[int, int] | None] = []  # for a box: where it begins and where its content begins
     for match in _BRACES.finditer(text):
         if match["box"]:
             open_braces.append((match.start(), match.end()))
         elif match["bare"]:
-            if match.start() > found_start:
-                found_start, found = match.start(), match["token"]
+            bare = match["token"]
         elif match[0] == "{":
             open_braces.append(None)
         elif match[0] == "}" and open_braces:
             box = open_braces.pop()
             if box is not None and box[0] > found_start:
-                found_start, found = box[0], text[box[1] : match.start()]
-    return None if found is None else found.strip()
+                content = text[box[1] : match.start()].strip()
+                if content:
+                    found_start, found = box[0], content
+    return found if found is not None else bare
 
 
 def last_answer_tag(text: str) -> str | None:

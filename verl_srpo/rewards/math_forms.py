@@ -103,7 +103,10 @@ def read_form(answer: str) -> Form:
         latex = text if factor == 1 else rf"({text})\times {factor}"
         return Form(latex, plain if factor == 1 else f"({plain})*{factor}", percent=percent)
     value, decimal = number
-    return Form(text if factor == 1 else str(value * factor), plain, value * factor, decimal, percent)
+    if factor != 1:
+        value *= factor
+        text = plain = str(value)
+    return Form(text, plain, value, decimal, percent)
 
 
 def strip_assignment(answer: str) -> str:
@@ -130,14 +133,20 @@ def _without_units(text: str) -> tuple[str, bool, int]:
         if match is None:
             break
         rest, words = text[: match.start()].rstrip(), match[1].strip().lower()
-        if words in _PERCENT_WORDS and _has_digit(rest):
+        magnitude, unit = _split_magnitude(words) if _is_number(rest) else (1, words)
+        if unit in _PERCENT_WORDS and _has_digit(rest):
             percent = True
-        elif words in _MAGNITUDES and _is_number(rest):
-            factor *= _MAGNITUDES[words]
-        elif not (_is_text_unit(rest, words) if match[0].startswith("\\") else _is_word_unit(rest, words)):
+        elif unit and not (_is_text_unit if match[0].startswith("\\") else _is_word_unit)(rest, unit):
             break
+        factor *= magnitude
         text = _UNIT_OPERATOR.sub("", rest).rstrip()
     return text, percent, factor
+
+
+def _split_magnitude(words: str) -> tuple[int, str]:
+    """("million dollars") -> (10**6, "dollars")"""
+    first, _, others = words.partition(" ")
+    return (_MAGNITUDES[first], others.strip()) if first in _MAGNITUDES else (1, words)
 
 
 def _is_text_unit(rest: str, words: str) -> bool:

@@ -99,6 +99,8 @@ def kind_of(data_source: str, extra: Mapping[str, str] | None = None) -> str:
         for candidate in (name, bare, bare.rpartition("/")[2], bare.partition("/")[0]):
             if candidate in _DATA_SOURCES:
                 return _DATA_SOURCES[candidate]
+        if bare.startswith("aime"):  # every year's, as verl has it
+            return MATH
     raise ValueError(
         f"no scorer for data_source={data_source!r}. Known: {', '.join(sorted(_DATA_SOURCES))} (any case, with or "
         f"without the searchR1_ prefix or the owner of a hub name). To add one: "
