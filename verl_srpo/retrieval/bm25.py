@@ -136,7 +136,7 @@ class BM25Index:
 
     def _best(self, query: Any, topk: int) -> list[tuple[float, Any]]:
         """The best `topk` hits and all that tie with the last of them (as far as `TIE_EXPANSIONS` reach)."""
-        limit = topk + TIE_MARGIN
+        hits, limit = [], topk + TIE_MARGIN
         for _ in range(TIE_EXPANSIONS):
             hits = self._searcher.search(query, limit=limit, count=False).hits
             if len(hits) < limit or hits[-1][0] < hits[topk - 1][0] * (1 - SAME_SCORE):

@@ -89,6 +89,7 @@ class HTTPRetriever:
 
     async def _patiently(self, method: str, url: str, body: dict[str, Any] | None) -> Any:
         httpx = import_extra("httpx")
+        trouble = ""
         for attempt in range(self._retries + 1):
             try:
                 response = await self._connection().request(method, url, json=body)

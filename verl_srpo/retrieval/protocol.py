@@ -59,7 +59,8 @@ def parse_request(body: bytes, limits: Limits) -> RetrieveRequest:
 
 
 def _queries(record: dict[str, Any], limits: Limits) -> list[str]:
-    queries, query = record.get("queries"), record.get("query")
+    queries: Any = record.get("queries")
+    query: Any = record.get("query")
     if (queries is None) == (query is None):
         given = "both are given" if query is not None else "neither is given"
         raise BadRequest("queries", f"exactly one of queries (a list) and query (a string) is expected, {given}")
