@@ -40,7 +40,7 @@ def _reject_unknown(section: str, given: Mapping[str, Any], allowed: list[str]) 
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
             hint = f"; did you mean {section}.{near[0]}?" if near else ""
-            raise ValueError(f"unknown setting {section}.{key}{hint} Known: {', '.join(sorted(allowed))}")
+            raise ValueError(f"unknown setting {section}.{key}{hint}; known: {', '.join(sorted(allowed))}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Dataclass, YAML, presets and the documentation's table say the same."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from verl_srpo.config import SRPOSettings, WarningThresholds
+from verl_srpo.config.settings import CHOICES
+
+FOLDER = Path(__file__).parents[2] / "verl_srpo" / "config" / "srpo"
+PRESETS = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != "default")
+
+
+def composed(*overrides, name="ppo_trainer"):
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose(name, list(overrides))
+
+
+def test_yaml_holds_every_setting_with_the_dataclass_default():
+    yaml = OmegaConf.to_container(OmegaConf.load(FOLDER / "default.yaml"))
+    assert yaml == dataclasses.asdict(SRPOSettings())
+
+
+def test_both_ways_of_composing_give_the_same():
+    from_group = composed("algorithm.adv_estimator=srpo", "+srpo=srpo")
+    from_name = composed(name="srpo_trainer")
+    assert from_group == from_name
+    assert SRPOSettings.from_config(from_group) == SRPOSettings()
+
+
+def test_missing_section_means_defaults():
+    assert SRPOSettings.from_config(composed()) == SRPOSettings()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_compose_and_carry_their_own_name(preset):
+    assert SRPOSettings.from_config(composed(f"+srpo={preset}")).preset == preset
+
+
+EXPECTED = {
+    "srpo": {},
+    "joint_sum": {"cardinality_norm": "none"},
+    "joint_mean": {"cardinality_norm": "mean"},
+    "token_reduced": {"event_reduction": "token_mean"},
+    "srpo_length_free": {"member_norm": "mean"},
+    "grpo": {"unit": "token", "scope": "task"},
+    "gspo": {"unit": "member", "member_norm": "mean"},
+    "dr_mas": {"active_set": "output", "unit": "token", "count": "set"},
+    "at_grpo": {"active_set": "output", "unit": "token", "scope": "signature_event", "count": "set"},
+}
+
+
+def test_presets_change_what_they_say_and_nothing_else():
+    assert sorted(EXPECTED) == PRESETS
+    for preset, changes in EXPECTED.items():
+        expected = dataclasses.replace(SRPOSettings(), preset=preset, **changes)
+        assert SRPOSettings.from_config(composed(f"+srpo={preset}")) == expected, preset
+
+
+def test_preset_is_overridden_by_the_command_line():
+    settings = SRPOSettings.from_config(composed("+srpo=joint_mean", "srpo.scope=task", "+srpo.agents.alice.top_p=0.5"))
+    assert (settings.cardinality_norm, settings.scope) == ("mean", "task")
+    assert settings.agents == {"alice": {"top_p": 0.5}}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_unknown_option_value_names_option_value_and_choices(name):
+    with pytest.raises(ValueError, match=rf"srpo\.{name}='sideways' is not one of .*{CHOICES[name][0]}"):
+        SRPOSettings.from_mapping({name: "sideways"})
+
+
+def test_unknown_setting_suggests_the_nearest():
+    with pytest.raises(ValueError, match=r"unknown setting srpo\.cardinalty_norm; did you mean srpo\.cardinality_norm"):
+        SRPOSettings.from_mapping({"cardinalty_norm": "sqrt"})
+    with pytest.raises(ValueError, match=r"unknown setting srpo\.warn\.clip; (did|known: )"):
+        SRPOSettings.from_mapping({"warn": {"clip": 0.1}})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"unit": "token", "cardinality_norm": "mean"},
+        {"unit": "member", "cardinality_norm": "none"},
+        {"unit": "token", "member_norm": "mean"},
+        {"unit": "member", "set_importance_threshold": 2.0},
+    ],
+)
+def test_field_report_07_options_without_effect_are_refused_with_the_reason(given):
+    with pytest.raises(ValueError, match=r"(has no effect|weighs whole sets).* use "):
+        SRPOSettings.from_mapping(given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"invalid_penalty": -0.1}, {"refill_attempts": -1}, {"call_timeout": 0}, {"poll_interval": -1.0}]
+)
+def test_values_out_of_range_name_the_setting(given):
+    (name,) = given
+    with pytest.raises(ValueError, match=rf"srpo\.{name}=.* must be"):
+        SRPOSettings.from_mapping(given)
+
+
+def test_thresholds_are_read():
+    settings = SRPOSettings.from_mapping({"warn": {"clip_fraction": None, "stop": True}})
+    assert settings.warn == dataclasses.replace(WarningThresholds(), clip_fraction=None, stop=True)

@@ -1,0 +1,60 @@
+"""A setting of verl that contradicts SRPO is refused with both names and the way out."""
+
+import pytest
+from hydra import compose, initialize_config_module
+
+from verl_srpo.config import SRPOSettings
+from verl_srpo.trainer.checks import check_config
+
+
+def check(*overrides):
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("srpo_trainer", list(overrides))
+    check_config(config, SRPOSettings.from_config(config))
+
+
+def test_the_default_configuration_is_accepted():
+    check()
+
+
+ACTOR = "actor_rollout_ref.actor"
+REFUSED = {
+    "critic.enable=True": "critic.enable=True contradicts algorithm.adv_estimator=srpo: .* Set critic.enable=False",
+    "algorithm.use_kl_in_reward=True": "algorithm.use_kl_in_reward=True .*use_kl_loss=True",
+    f"{ACTOR}.policy_loss.loss_mode=gspo": r"policy_loss.loss_mode=gspo .*\+srpo=gspo",
+    "algorithm.norm_adv_by_std_in_grpo=False": "norm_adv_by_std_in_grpo=False .* srpo.scale=none",
+    "algorithm.rollout_correction.rollout_is=token": "rollout_is=token .* srpo.set_importance_threshold",
+    "algorithm.rollout_correction.rollout_rs=seq_mean_k1": "rollout_rs=.* srpo.set_importance_threshold",
+    f"{ACTOR}.shuffle=True": "actor.shuffle=True .* tear sets",
+    "trainer.use_v1=False": "trainer.use_v1=False .* V0",
+    "+actor_rollout_ref.rollout.agent.agent_loop_manager_class=my.Manager": "my.Manager .* srpo.workflow=null",
+    "skip.rollout_tq.enable=True": "skip.rollout_tq.enable=True .* breaks sets",
+    "reward.reward_model.enable=True": "enable_resource_pool=False .* Set it to True",
+    "distillation.enabled=True": "distillation.enabled=True .* Set it to False",
+    f"{ACTOR}.strategy=megatron": "actor.strategy=megatron .* Use actor_rollout_ref.actor.strategy=fsdp2",
+    "trainer.v1.trainer_mode=sideways": "trainer_mode=sideways .* sync, colocate_async",
+}
+
+
+@pytest.mark.parametrize("override", REFUSED)
+def test_contradictions_are_refused(override):
+    with pytest.raises(ValueError, match=REFUSED[override]):
+        check(override)
+
+
+def test_set_importance_and_bypass_exclude_each_other():
+    with pytest.raises(ValueError, match=r"bypass_mode=True .*srpo.set_importance_threshold=2.0"):
+        check(
+            "srpo.set_importance_threshold=2.0",
+            "algorithm.rollout_correction.bypass_mode=True",
+            "actor_rollout_ref.rollout.calculate_log_probs=True",
+        )
+
+
+def test_set_importance_needs_rollout_log_probs():
+    with pytest.raises(ValueError, match=r"needs the rollout's log-probs.*calculate_log_probs=True"):
+        check("srpo.set_importance_threshold=2.0", "actor_rollout_ref.rollout.calculate_log_probs=False")
+
+
+def test_other_scale_settles_the_contradiction():
+    check("algorithm.norm_adv_by_std_in_grpo=False", "srpo.scale=none")
