@@ -27,7 +27,7 @@ REFUSED = {
     "algorithm.rollout_correction.rollout_rs=seq_mean_k1": "rollout_rs=.* srpo.set_importance_threshold",
     f"{ACTOR}.shuffle=True": "actor.shuffle=True .* tear sets",
     "trainer.use_v1=False": "trainer.use_v1=False .* V0",
-    "+actor_rollout_ref.rollout.agent.agent_loop_manager_class=my.Manager": "my.Manager .* srpo.workflow=null",
+    "+actor_rollout_ref.rollout.agent.agent_loop_manager_class=my.Manager": "my.Manager .*srpo.workflow=null",
     "skip.rollout_tq.enable=True": "skip.rollout_tq.enable=True .* breaks sets",
     "reward.reward_model.enable=True": "enable_resource_pool=False .* Set it to True",
     "distillation.enabled=True": "distillation.enabled=True .* Set it to False",
