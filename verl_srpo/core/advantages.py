@@ -10,6 +10,7 @@ from verl_srpo.core.populations import PopulationStatistics, episode_values, pop
 from verl_srpo.core.sets import (
     SetRows,
     check_equal_within_sets,
+    check_finite,
     dense_numbers,
     first_rows,
     group_rows,
@@ -204,10 +205,5 @@ class _SetColumns:
 def _check_values(name: str, values: Tensor, set_ids: Tensor, rows: SetRows) -> None:
     check_floating(name, values)
     check_like(name, values, "set_ids", set_ids, dims=1)
-    wrong = rows.present & ~values.isfinite()
-    if bool(wrong.any()):
-        row = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"{name}={values[row].item()} on row {row} (set {int(set_ids[row])}); finite numbers are needed"
-        )
+    check_finite(name, values, set_ids, rows)
     check_equal_within_sets(name, values, set_ids, rows)

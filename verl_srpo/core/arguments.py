@@ -55,13 +55,6 @@ def check_like(name: str, values: Tensor, reference_name: str, reference: Tensor
         )
 
 
-def check_mask(name: str, mask: Tensor) -> None:
-    """Raise if `mask` holds anything but 0 and 1. Costs a pass over a mask that is not boolean."""
-    if mask.dtype != torch.bool and bool(((mask != 0) & (mask != 1)).any()):
-        wrong = mask[(mask != 0) & (mask != 1)][0].item()
-        raise ValueError(f"{name} holds {wrong!r}; only 0 and 1 (or booleans) are allowed")
-
-
 def _check_tensor(name: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} is a {type(value).__name__}; a torch.Tensor is needed")

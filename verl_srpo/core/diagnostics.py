@@ -1,6 +1,6 @@
 """What to log about sets: spread of log-ratios, the two terms of eq. 5, clipping; apart for each set size."""
 
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from verl_srpo.core.ratio import CARDINALITY_NORMS, LOG_RATIO_LIMIT, whole_set_l
 from verl_srpo.core.sets import group_rows, set_size, set_sum
 
 
-class SetStatistics(NamedTuple):
+@dataclass(frozen=True)
+class SetStatistics:
     """Statistics of the sets of one size K over a global mini-batch.
 
     count: number of sets.
@@ -109,7 +110,7 @@ def set_statistics(
     for cardinality, row in zip(kinds.tolist(), columns.tolist(), strict=True):
         if cardinality > 0:
             one = SetStatistics(round(row[0]), *row[1:])
-            statistics[cardinality] = one._replace(clip_low=None, clip_high=None) if unit == "token" else one
+            statistics[cardinality] = replace(one, clip_low=None, clip_high=None) if unit == "token" else one
     return statistics
 
 
@@ -118,7 +119,7 @@ def as_metrics(statistics: dict[int, SetStatistics], prefix: str = "srpo") -> di
     return {
         f"{prefix}/k{cardinality}/{name}": float(value)
         for cardinality, one in statistics.items()
-        for name, value in one._asdict().items()
+        for name, value in asdict(one).items()
         if value is not None
     }
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_mask, check_number, check_option
+from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_number, check_option
 from verl_srpo.core.ratio import (
     CARDINALITY_NORMS,
     LOG_RATIO_LIMIT,
@@ -16,7 +16,16 @@ from verl_srpo.core.ratio import (
     masked_log_ratio,
     whole_set_log_ratio,
 )
-from verl_srpo.core.sets import SetRows, differing_rows, group_rows, raise_difference, set_size, set_sum
+from verl_srpo.core.sets import (
+    SetRows,
+    check_equal_within_sets,
+    check_finite,
+    differing_rows,
+    group_rows,
+    set_size,
+    set_sum,
+)
+from verl_srpo.core.tokens import check_mask, read_mask
 from verl_srpo.core.weights import normalised_weights
 
 UNITS = ("set", "member", "token")
@@ -81,25 +90,20 @@ def srpo_loss(
     check_number("clip_low", clip_low, low=0.0, high=1.0)
     check_number("clip_high", clip_high, low=0.0)
     check_token_arguments(log_prob, old_log_prob, response_mask)
-    check_mask("response_mask", response_mask)
     check_ids("set_ids", set_ids)
     check_like("set_ids", set_ids, "log_prob", log_prob, dims=1)
-    of_sets = {
-        "advantages": advantages,
-        "weights": weights,
-        "set_log_ratios": set_log_ratios,
-        "set_sizes": set_sizes,
-        "set_tokens": set_tokens,
-    }
-    columns = {name: column for name, column in of_sets.items() if column is not None or name == "advantages"}
+    columns = {"advantages": advantages}
+    whole_set = {"set_log_ratios": set_log_ratios, "set_sizes": set_sizes, "set_tokens": set_tokens}
+    for name, column in {"weights": weights, **whole_set}.items():
+        if column is not None:
+            columns[name] = column
     for name, column in columns.items():
         check_like(name, column, "log_prob", log_prob, dims=1)
     check_floating("advantages", advantages)
     _check_whole_set_numbers(unit, set_log_ratios, set_sizes, set_tokens)
 
     rows = group_rows(set_ids)
-    mask = response_mask.bool()
-    lengths = mask.sum(-1)
+    mask, lengths, valid = read_mask(response_mask)
     here = set_size(rows)
     size = here if set_sizes is None else torch.where(rows.present, set_sizes.to(here.dtype), 1)
     clip = _Clip(torch.where(rows.present, advantages, 0.0).detach(), clip_low, clip_high)
@@ -126,7 +130,11 @@ def srpo_loss(
     else:
         weight = torch.where(rows.present, weights.detach(), 0.0)
     loss = (weight.to(terms.loss.dtype) * terms.loss).sum()
-    metrics = _checked_metrics(loss, terms, rows, size, here, lengths, columns, set_ids)
+    metrics, mask_valid, columns_valid = _metrics(loss, terms, rows, size, here, lengths, columns, valid)
+    if not mask_valid:
+        check_mask("response_mask", response_mask, valid)
+    if not columns_valid:
+        _raise_fault(columns, size, here, rows, set_ids)
     return loss, metrics
 
 
@@ -195,7 +203,7 @@ def _check_whole_set_numbers(
         )
 
 
-def _checked_metrics(
+def _metrics(
     loss: Tensor,
     terms: _Terms,
     rows: SetRows,
@@ -203,41 +211,27 @@ def _checked_metrics(
     here: Tensor,
     lengths: Tensor,
     columns: dict[str, Tensor],
-    set_ids: Tensor,
-) -> dict[str, float]:
-    """Metrics and the checks of column contents, brought to the host together: the loss's one synchronisation."""
+    mask_valid: Tensor,
+) -> tuple[dict[str, float], bool, bool]:
+    """(metrics, mask is valid, columns are valid), brought to the host together: the loss's one synchronisation."""
     present = rows.present
     sets = torch.where(present, 1.0 / size.double(), 0.0).sum()
     means = [torch.where(present, column, 0.0).double().sum() / sets.clamp(min=1e-30) for column in terms[1:]]
     counts = [present.sum(), (~present).sum(), (present & (lengths == 0)).sum()]
-    differs = {name: differing_rows(column, rows) for name, column in columns.items()}
-    faults = [difference.any() for difference in differs.values()]
-    faults += [(present & ~column.isfinite()).any() for column in columns.values()]
-    faults.append((size < here).any())
-    host = torch.stack([x.detach().double() for x in (loss, sets, *counts, *means, *faults)]).tolist()
-    if any(host[9:]):
-        _raise_fault(columns, differs, size, here, rows, set_ids)
+    wrong = size < here
+    for column in columns.values():
+        wrong = wrong | differing_rows(column, rows) | (present & ~column.isfinite())
+    numbers = (loss, sets, *counts, *means, mask_valid, ~wrong.any())
+    host = torch.stack([number.detach().double() for number in numbers]).tolist()
     names = ("loss", "sets", "rows", "padding_rows", "empty_members")
     names += ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
-    return dict(zip(names, host[:9], strict=True))
+    return dict(zip(names, host, strict=False)), bool(host[-2]), bool(host[-1])
 
 
-def _raise_fault(
-    columns: dict[str, Tensor],
-    differs: dict[str, Tensor],
-    size: Tensor,
-    here: Tensor,
-    rows: SetRows,
-    set_ids: Tensor,
-) -> None:
+def _raise_fault(columns: dict[str, Tensor], size: Tensor, here: Tensor, rows: SetRows, set_ids: Tensor) -> None:
     for name, column in columns.items():
-        wrong = rows.present & ~column.isfinite()
-        if bool(wrong.any()):
-            row = int(wrong.nonzero()[0])
-            set_id = int(set_ids[row])
-            raise ValueError(f"{name}={column[row].item()} on row {row} (set {set_id}); finite numbers are needed")
-        if bool(differs[name].any()):
-            raise_difference(name, column, set_ids, differs[name])
+        check_finite(name, column, set_ids, rows)
+        check_equal_within_sets(name, column, set_ids, rows)
     row = int((size < here).nonzero()[0])
     raise ValueError(
         f"set_sizes={int(size[row])} for set {int(set_ids[row])}, of which {int(here[row])} rows are in this call; "

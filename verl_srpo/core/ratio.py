@@ -3,15 +3,13 @@
 import torch
 from torch import Tensor
 
-from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_mask, check_matrix, check_option
+from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_matrix, check_option
 from verl_srpo.core.sets import SetRows, group_rows, set_size, set_sum
+from verl_srpo.core.tokens import check_mask, masked_difference_sum, read_mask
 
 MEMBER_NORMS = ("sum", "mean")
 CARDINALITY_NORMS = ("sqrt", "none", "mean")
 LOG_RATIO_LIMIT = 20.0
-
-# on a CPU, blocks of rows whose differences stay in a core's cache
-_CPU_BLOCK_TOKENS = 1 << 16
 
 
 def member_log_ratio(
@@ -40,9 +38,9 @@ def member_log_ratio(
     """
     check_option("member_norm", member_norm, MEMBER_NORMS)
     check_token_arguments(log_prob, old_log_prob, response_mask)
-    check_mask("response_mask", response_mask)
-    mask = response_mask.bool()
-    return masked_log_ratio(log_prob, old_log_prob, mask, mask.sum(-1), member_norm)
+    mask, lengths, valid = read_mask(response_mask)
+    check_mask("response_mask", response_mask, valid)
+    return masked_log_ratio(log_prob, old_log_prob, mask, lengths, member_norm)
 
 
 def set_log_ratio(member_log_ratios: Tensor, set_ids: Tensor, *, cardinality_norm: str = "sqrt") -> Tensor:
@@ -81,7 +79,7 @@ def check_token_arguments(log_prob: Tensor, old_log_prob: Tensor, response_mask:
 
 def masked_log_ratio(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, lengths: Tensor, member_norm: str) -> Tensor:
     """`member_log_ratio` of checked arguments, with the mask's row sums `lengths` (N,) at hand."""
-    total = _MaskedDifferenceSum.apply(log_prob, old_log_prob, mask)
+    total = masked_difference_sum(log_prob, old_log_prob, mask)
     return total / lengths.clamp(min=1) if member_norm == "mean" else total
 
 
@@ -104,33 +102,3 @@ def joint_log_ratio(set_log_ratios: Tensor, member_log_ratios: Tensor, coefficie
     and each part still has the gradient of the joint expression.
     """
     return set_log_ratios.detach() + coefficients * (member_log_ratios - member_log_ratios.detach())
-
-
-class _MaskedDifferenceSum(torch.autograd.Function):
-    """sum_t m (log_prob - old_log_prob) of each row; keeps the mask alone for the backward pass."""
-
-    @staticmethod
-    def forward(ctx, log_prob: Tensor, old_log_prob: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(mask)
-        ctx.dtype = log_prob.dtype
-        dtype = torch.promote_types(torch.promote_types(log_prob.dtype, old_log_prob.dtype), torch.float32)
-        if mask.device.type != "cpu":
-            return _masked_sum(log_prob, old_log_prob, mask, dtype)
-        block = max(1, _CPU_BLOCK_TOKENS // max(1, mask.shape[1]))
-        total = torch.empty(len(mask), dtype=dtype)
-        for start in range(0, len(mask), block):
-            part = slice(start, start + block)
-            total[part] = _masked_sum(log_prob[part], old_log_prob[part], mask[part], dtype)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad: Tensor):  # type: ignore[override]
-        (mask,) = ctx.saved_tensors
-        grad = grad.to(ctx.dtype)[:, None]
-        return torch.where(mask, grad, torch.zeros((), dtype=ctx.dtype, device=grad.device)), None, None
-
-
-def _masked_sum(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, dtype: torch.dtype) -> Tensor:
-    # a selection, not a product: 0 * NaN is NaN
-    difference = log_prob.to(dtype) - old_log_prob.to(dtype)
-    return difference.masked_fill_(~mask, 0).sum(-1)

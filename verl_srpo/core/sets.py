@@ -61,16 +61,22 @@ def differing_rows(column: Tensor, rows: SetRows) -> Tensor:
 def check_equal_within_sets(name: str, column: Tensor, set_ids: Tensor, rows: SetRows) -> None:
     """Raise ValueError naming the first set on whose rows `column` (N,) is not one value."""
     differs = differing_rows(column, rows)
-    if bool(differs.any()):
-        raise_difference(name, column, set_ids, differs)
-
-
-def raise_difference(name: str, column: Tensor, set_ids: Tensor, differs: Tensor) -> None:
-    """Raise the error that `differs`, from `differing_rows`, calls for."""
+    if not bool(differs.any()):
+        return
     set_id = int(set_ids[differs][0])
     members = (set_ids == set_id).nonzero().flatten()
     shown = ", ".join(f"row {int(i)}: {column[i].item()!r}" for i in members[:8])
     raise ValueError(f"{name} differs within set {set_id} ({shown}); all rows of a set need the same value")
+
+
+def check_finite(name: str, column: Tensor, set_ids: Tensor, rows: SetRows) -> None:
+    """Raise ValueError naming the first row of a set whose `column` (N,) is NaN or infinite."""
+    wrong = rows.present & ~column.isfinite()
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"{name}={column[row].item()} on row {row} (set {int(set_ids[row])}); finite numbers are needed"
+        )
 
 
 def dense_numbers(*columns: Tensor) -> tuple[Tensor, int]:

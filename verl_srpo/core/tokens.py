@@ -1,0 +1,79 @@
+"""The only passes over (N, T) tokens that a set ratio needs: read the mask, sum the differences, spread the gradient.
+
+On a CPU they go block by block, so that intermediate results stay in cache, and select by bits: the cost does not
+depend on where the mask is set, as it does with a branch a token.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+_CPU_BLOCK_TOKENS = 1 << 17
+_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def read_mask(response_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(boolean mask (N, T), response tokens of each row (N,) int64, whether the mask holds only 0 and 1: a scalar)."""
+    mask = response_mask.bool()
+    lengths = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
+    for rows in _blocks(mask):
+        lengths[rows] = mask[rows].view(torch.uint8).sum(-1, dtype=torch.int32)
+    if response_mask.dtype == torch.bool or mask.numel() == 0:
+        return mask, lengths, torch.ones((), dtype=torch.bool, device=mask.device)
+    # no entry above 1: each is at most 1 where it is not 0, and the sums agree only if each is exactly 1 there
+    total = response_mask.sum(-1, dtype=torch.float32 if response_mask.is_floating_point() else torch.int64)
+    return mask, lengths, (response_mask.amax() <= 1) & (total == lengths).all()
+
+
+def check_mask(name: str, response_mask: Tensor, valid: Tensor) -> None:
+    """Raise ValueError unless `valid`, the last result of `read_mask`."""
+    if not bool(valid):
+        wrong = response_mask[(response_mask != 0) & (response_mask != 1)][0].item()
+        raise ValueError(f"{name} holds {wrong!r}; only 0 and 1 (or booleans) are allowed")
+
+
+def masked_difference_sum(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor) -> Tensor:
+    """sum_t m_jt (log_prob - old_log_prob) (N,), differentiable in `log_prob`; excluded tokens may be NaN."""
+    return _MaskedDifferenceSum.apply(log_prob, old_log_prob, mask)
+
+
+class _MaskedDifferenceSum(torch.autograd.Function):
+    """Keeps the mask alone for the backward pass."""
+
+    @staticmethod
+    def forward(ctx, log_prob: Tensor, old_log_prob: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(mask)
+        ctx.dtype = log_prob.dtype
+        dtype = torch.promote_types(torch.promote_types(log_prob.dtype, old_log_prob.dtype), torch.float32)
+        total = torch.empty(len(mask), dtype=dtype, device=mask.device)
+        for rows in _blocks(mask):
+            difference = log_prob[rows].to(dtype) - old_log_prob[rows].to(dtype)
+            total[rows] = _select_(difference, mask[rows]).sum(-1)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # type: ignore[override]
+        (mask,) = ctx.saved_tensors
+        grad = grad.to(ctx.dtype)[:, None]
+        if mask.device.type != "cpu" or torch.is_grad_enabled():
+            return torch.where(mask, grad, torch.zeros((), dtype=ctx.dtype, device=mask.device)), None, None
+        spread = torch.empty(mask.shape, dtype=ctx.dtype)
+        for rows in _blocks(mask):
+            spread[rows].copy_(mask[rows].view(torch.uint8)).mul_(grad[rows])
+        return spread, None, None
+
+
+def _blocks(mask: Tensor) -> Iterator[slice]:
+    rows = len(mask) if mask.device.type != "cpu" else max(1, _CPU_BLOCK_TOKENS // max(1, mask.shape[1]))
+    for start in range(0, len(mask), max(1, rows)):
+        yield slice(start, start + rows)
+
+
+def _select_(values: Tensor, mask: Tensor) -> Tensor:
+    """Set `values` to 0 where the mask is off, in place; a product would keep NaN."""
+    if mask.device.type != "cpu":
+        return values.masked_fill_(~mask, 0)
+    bits = _BITS[values.dtype]
+    values.view(bits).bitwise_and_(mask.view(torch.uint8).to(bits).neg_())
+    return values
