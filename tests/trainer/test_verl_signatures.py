@@ -9,6 +9,7 @@ from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.v1 import agent_loop_tq, trainer_base
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils import tracking
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
@@ -21,6 +22,8 @@ SIGNATURES = {
     (PPOTrainer, "_compute_advantage"): "(self, batch, metrics)",
     (PPOTrainer, "_update_actor"): "(self, batch, metrics)",
     (PPOTrainer, "_validate"): "(self)",
+    (PPOTrainer, "_compute_metrics"): "(self, batch, metrics, timing_raw, global_steps, epoch)",
+    (PPOTrainer, "fit"): "(self, agent_loop_manager)",
     (TrainingWorker, "train_mini_batch"): "(self, data)",
     (TrainingWorker, "train_batch"): "(self, data)",
     (ActorRolloutRefWorker, "init_model"): "(self)",
@@ -41,6 +44,13 @@ def test_the_engine_module_calls_the_name_that_is_exchanged():
     source = inspect.getsource(transformer_impl.FSDPEngine.forward_backward_batch)
     assert "micro_batches, indices = prepare_micro_batches(" in source
     assert callable(transformer_impl.prepare_micro_batches)
+
+
+def test_fit_sets_up_tracking_once_and_reads_the_last_step_each_time():
+    source = inspect.getsource(PPOTrainer.fit)
+    assert source.count("self.logger = Tracking(") == 1
+    assert "self.global_steps <= self.total_training_steps" in source
+    assert "open(self.filepath" in inspect.getsource(tracking.FileLogger)
 
 
 def test_registries_and_names_that_are_relied_on():

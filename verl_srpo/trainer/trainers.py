@@ -25,6 +25,8 @@ from verl_srpo.core import packing
 from verl_srpo.rollout import build_workflow
 from verl_srpo.trainer import metrics as srpo_metrics
 from verl_srpo.trainer.checks import MANAGER, check_config
+from verl_srpo.trainer.early_warning import EarlyWarning
+from verl_srpo.trainer.metrics_file import lines_until, metrics_path, write_back
 from verl_srpo.trainer.objective import Objective
 from verl_srpo.trainer.rows import apart, complete_rows, read_rows
 
@@ -56,6 +58,7 @@ class SRPOTrainer:
         if self.settings.poll_interval is not None:
             self.replay_buffer.poll_interval = self.settings.poll_interval
         self.objective = Objective(config, self.settings)
+        self.early_warning = EarlyWarning(self.settings.warn)
         logger.info(self.describe())
 
     def describe(self) -> str:
@@ -72,6 +75,20 @@ class SRPOTrainer:
             f"event_reduction={s.event_reduction}; trainer {type(self).__name__}, {self._num_mini_batches()} optimizer "
             f"steps x {self.config.actor_rollout_ref.actor.ppo_epochs} epochs a step"
         )
+
+    @property
+    def logger(self):
+        """verl's tracking. `fit` sets it up; a resumed run's metrics file then keeps its earlier lines."""
+        return self._tracking
+
+    @logger.setter
+    def logger(self, tracking):
+        self._tracking = tracking
+        write_back(tracking, self._earlier_lines)
+
+    def fit(self, agent_loop_manager):
+        self._earlier_lines = lines_until(metrics_path(self.config), self.global_steps) if self.global_steps else []
+        super().fit(agent_loop_manager)
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
@@ -206,6 +223,17 @@ class SRPOTrainer:
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(reduce_metrics(output))
         return batch
+
+    def _compute_metrics(self, batch: KVBatchMeta, metrics, timing_raw, global_steps, epoch):
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        found = self.early_warning.look(metrics)
+        metrics["srpo/warnings"] = len(found)
+        for warning in found:
+            logger.warning("[SRPO] step %d: %s", global_steps, warning)
+        if self.early_warning.stop:
+            logger.error("[SRPO] warnings in %d steps in a row: stopping", self.early_warning.streak)
+            self._save_checkpoint()
+            self.total_training_steps = self.global_steps  # fit's loop ends after this step
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
