@@ -14,16 +14,18 @@ SEARCH_SETS = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musiqu
 SEARCH_PREFIX = "searchR1_"  # verl's own name for these sets, which its scorer expects
 
 # answer-format instructions that the DAPO sets carry in every prompt; ours stand in the agents' prompts
-_INSTRUCTIONS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"^\s*Solve the following math problem step by step\.\s*The last line of your response should be of the form "
-        r"Answer:\s*\$?Answer \(without quotes\) where \$?Answer is the answer to the problem\.\s*",
-        r"\s*Remember to put your answer on its own line after \"Answer:\"\.?\s*$",
-        r"(?:\s|\\n)*(?:Let'?s think|Please reason) step by step,?\s+and (?:output the|put your) final answer within "
-        r"\\boxed\s*\{\s*\}\.?\s*$",
-    )
+_LEADING_INSTRUCTION = re.compile(
+    r"\s*Solve the following math problem step by step\.\s*The last line of your response should be of the form "
+    r"Answer:\s*\$?Answer \(without quotes\) where \$?Answer is the answer to the problem\.",
+    re.IGNORECASE,
 )
+_TRAILING_INSTRUCTION = re.compile(
+    r"(?:Remember to put your answer on its own line after \"Answer:\"\.?"
+    r"|(?:\\n)*(?:Let'?s think|Please reason) step by step,?\s+and (?:output the|put your) final answer within "
+    r"\\boxed\s*\{\s*\}\.?)\s*$",
+    re.IGNORECASE,
+)
+_LONGEST_INSTRUCTION = 160  # only the end is searched for the trailing one
 
 
 class Refused(ValueError):
@@ -78,12 +80,21 @@ def verl_shaped(row: Mapping[str, Any]) -> Example:
     if len(contents) != 1 or len(messages) > 2:
         raise Refused("prompt is not one user message")
     question = _text({"prompt": contents[0]}, "prompt")
-    for instruction in _INSTRUCTIONS:
-        question = instruction.sub("", question)
-    if not question.strip():
+    question = without_instructions(question)
+    if not question:
         raise Refused("prompt holds nothing but an instruction")
     truth = _nested_truth(row)
-    return Example(question.strip(), _math_truth(truth, "ground_truth"), _as_text(truth), _id(row))
+    return Example(question, _math_truth(truth, "ground_truth"), _as_text(truth), _id(row))
+
+
+def without_instructions(prompt: str) -> str:
+    """The bare problem of a DAPO prompt."""
+    if match := _LEADING_INSTRUCTION.match(prompt):
+        prompt = prompt[match.end() :]
+    start = max(0, len(prompt) - _LONGEST_INSTRUCTION)
+    if match := _TRAILING_INSTRUCTION.search(prompt, start):
+        prompt = prompt[: match.start()]
+    return prompt.strip()
 
 
 def search_question(row: Mapping[str, Any]) -> Example:

@@ -20,6 +20,7 @@ from data_preprocess.sources import Source
 from data_preprocess.writing import ParquetOut, sha256, write_json
 
 SPLITS = ("train", "test")
+_PROGRESS_STEP = 256
 Requests = Mapping[str, list[tuple[str, Path | None]]]  # split -> names, each with a local path or None for the hub
 
 
@@ -105,8 +106,9 @@ class Preparation:
                 yield number, source.convert(row)
             except Refused as reason:
                 report.refuse(str(reason), number)
-            self.progress.advance(bar)
-        self.progress.update(bar, total=report.rows_read)
+            if report.rows_read % _PROGRESS_STEP == 0:
+                self.progress.update(bar, completed=report.rows_read)
+        self.progress.update(bar, total=report.rows_read, completed=report.rows_read)
 
     def _accept(self, example: Example, report: Report) -> bool:
         """Whether the row is wanted and new. Counts it in any case."""

@@ -11,6 +11,7 @@ import pytest
 from fixtures_in_source_schema import DAPO_HEAD, DAPO_TAIL, MATH_ROWS, ROOT, write
 from omegaconf import OmegaConf
 
+from data_preprocess.converters import without_instructions
 from data_preprocess.sources import MATH
 from verl_srpo.rewards import compute_score
 
@@ -134,6 +135,22 @@ def test_traps_of_single_sources(prepare, tmp_path):
             "reward_model has no ground_truth": [4],
         },
     ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "problem"),
+    [
+        (DAPO_HEAD + "What is 1?" + DAPO_TAIL, "What is 1?"),
+        (DAPO_HEAD.upper() + "What is 1?", "What is 1?"),
+        ("What is 1? Lets think step by step and output the final answer within \\boxed{}.", "What is 1?"),
+        ("What is 1?\\n\\nLet's think step by step, and output the final answer within \\boxed{}", "What is 1?"),
+        ("What is 1?\nPlease reason step by step, and put your final answer within \\boxed{}.", "What is 1?"),
+        ("Where is \\boxed{} in this?", "Where is \\boxed{} in this?"),
+        ('Why "Remember to put your answer"?', 'Why "Remember to put your answer"?'),
+    ],
+)
+def test_instructions_are_stripped_and_nothing_else(prompt, problem):
+    assert without_instructions(prompt) == problem
 
 
 def test_numpy_values_are_read_as_plain_ones():
