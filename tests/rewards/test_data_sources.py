@@ -13,7 +13,7 @@ MATH_NAMES = [
     "gsm8k", "math", "math500", "dapo", "deepscaler", "aime24", "aime25", "amc23", "minerva", "olympiadbench",
     "AIME24", "math/mine",
 ]  # fmt: skip
-SEARCH_NAMES = ["nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"]
+SEARCH_NAMES = ["srpo_world", "nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"]
 
 
 @pytest.mark.parametrize("name", MATH_NAMES)

@@ -52,6 +52,7 @@ _DATA_SOURCES: dict[str, str] = {
             "bamboogle",
             "nq_hotpotqa",
             "nq_hotpotqa_train",
+            "srpo_world",  # examples/search/make_world.py
         ),
         SEARCH,
     ),
