@@ -37,8 +37,14 @@ def _score(gold, answer, **options):
 def test_symbolic_answers(gold, answer, expected):
     result = _score(gold, answer)
     assert result == {
-        "score": expected, "acc": expected, "f1": None, "pred": answer, "grader_timeout": 0.0, "grader_error": 0.0,
-    }  # fmt: skip
+        "score": expected,
+        "acc": expected,
+        "f1": None,
+        "data_source": "math500",
+        "pred": answer,
+        "grader_timeout": 0.0,
+        "grader_error": 0.0,
+    }
 
 
 @pytest.mark.parametrize(

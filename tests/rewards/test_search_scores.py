@@ -14,8 +14,14 @@ TARGET = {"target": np.array(["Barack Obama", "Barack H. Obama"], dtype=object)}
 def test_exact_match_is_the_score_and_f1_stands_beside_it():
     result = compute_score("searchR1_nq", "<think>x</think><answer>the barack obama!</answer>", TARGET)
     assert result == {
-        "score": 1.0, "acc": 1.0, "f1": 1.0, "pred": "the barack obama!", "grader_timeout": None, "grader_error": None,
-    }  # fmt: skip
+        "score": 1.0,
+        "acc": 1.0,
+        "f1": 1.0,
+        "data_source": "searchR1_nq",
+        "pred": "the barack obama!",
+        "grader_timeout": None,
+        "grader_error": None,
+    }
     result = compute_score("hotpotqa", "<answer>president Obama</answer>", TARGET)
     assert (result["score"], result["f1"]) == (0.0, pytest.approx(2 * 1 / (2 + 2)))
 

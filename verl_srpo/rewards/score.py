@@ -43,6 +43,7 @@ def compute_score(
         The same keys for every data source, None where a value does not apply (verl's validation leaves None out):
         score, acc: 1.0 or 0.0;
         f1: token F1 (search);
+        data_source: as given, so that verl's dumps of validation carry it;
         pred: the extracted answer, "" if there is none;
         grader_timeout, grader_error: 1.0 where a math answer has score 0.0 because its comparison exceeded the limit,
         or failed.
@@ -55,7 +56,7 @@ def compute_score(
     if isinstance(scored, dict):
         return scored
     answer, future = scored
-    return _math_result(answer, future.result())
+    return _math_result(data_source, answer, future.result())
 
 
 async def compute_score_async(
@@ -73,7 +74,7 @@ async def compute_score_async(
     if isinstance(scored, dict):
         return scored
     answer, future = scored
-    return _math_result(answer, await asyncio.wrap_future(future))
+    return _math_result(data_source, answer, await asyncio.wrap_future(future))
 
 
 def _begin(
@@ -87,13 +88,13 @@ def _begin(
     except ValueError as error:
         raise ValueError(f"data_source={data_source!r}: {error}") from None
     if kind == SEARCH:
-        return _search_result(last_answer_tag(solution_str), golds)
+        return _search_result(data_source, last_answer_tag(solution_str), golds)
     answer = last_boxed(after_think(solution_str))
     if not answer:
-        return _math_result("", Grade(False))
+        return _math_result(data_source, "", Grade(False))
     verdict = compare(answer, golds)
     if isinstance(verdict, bool):
-        return _math_result(answer, Grade(verdict))
+        return _math_result(data_source, answer, Grade(verdict))
     return answer, shared_pool(**limits).submit(verdict)
 
 
@@ -109,24 +110,26 @@ def _read_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[s
     return {names[name]: value for name, value in options.items()}, data_sources
 
 
-def _math_result(answer: str, grade: Grade) -> Result:
+def _math_result(data_source: str, answer: str, grade: Grade) -> Result:
     score = float(grade.correct)
     return {
         "score": score,
         "acc": score,
         "f1": None,
+        "data_source": data_source,
         "pred": answer,
         "grader_timeout": float(grade.timeout),
         "grader_error": float(grade.error is not None),
     }
 
 
-def _search_result(answer: str | None, golds: list[str]) -> Result:
+def _search_result(data_source: str, answer: str | None, golds: list[str]) -> Result:
     score = exact_match(answer or "", golds)
     return {
         "score": score,
         "acc": score,
         "f1": token_f1(answer or "", golds),
+        "data_source": data_source,
         "pred": answer or "",
         "grader_timeout": None,
         "grader_error": None,
