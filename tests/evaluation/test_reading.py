@@ -152,3 +152,12 @@ def test_the_scorers_own_extraction_goes_before_the_box():
     line = {"uid": "1", "score": 1, "output": r"\boxed{1}", "pred": "2", "answer": "the truth, not a vote"}
     assert parse_record(line).answer == "2"
     assert parse_record({**line, "pred": ""}).answer is None
+
+
+@pytest.mark.parametrize(("evidence", "found"), [("(1) Paris: city of France", 1.0), ("(1) Parisian cafés", 0.0)])
+def test_gold_in_the_evidence_is_told_from_the_prompts(write, evidence, found):
+    question = "Is the capital of France Lyon or paris?"  # the question names the gold too, and that is no evidence
+    lines = verl_rows("t", 0, 1.0, ("<search>capital</search>", "<answer>Paris</answer>"), gts={"target": ["Paris"]})
+    lines[0]["input"], lines[1]["input"] = question, f"{question}\n{evidence}"
+    episodes = read_generations(write("a.jsonl", lines)).episodes
+    assert episodes.numbers["evidence_has_gold"].tolist() == [found]

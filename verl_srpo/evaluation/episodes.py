@@ -67,7 +67,8 @@ def join_records(records: Iterable[Record]) -> Episodes:
 
     All rows of an episode carry the episode's numbers, so the last row (highest index) speaks for it; the first row's
     prompt names the question, since later prompts hold what other agents said. Where the lines do not count calls or
-    queries themselves, an episode's rows are its calls and the ``<search>`` tags of their outputs its queries.
+    queries themselves, an episode's rows are its calls and the ``<search>`` tags of their outputs its queries. Its
+    evidence held a gold answer if the last prompt names one more often than the first, which holds the question alone.
     """
     last: dict[tuple, Record] = {}
     first: dict[tuple, Record] = {}
@@ -113,6 +114,11 @@ def join_records(records: Iterable[Record]) -> Episodes:
         numbers["queries"] = np.array([len(queries) for queries in asked], dtype=np.float64)
         numbers["duplicate_queries"] = np.array(
             [len(queries) - len(set(queries)) for queries in asked], dtype=np.float64
+        )
+    if searches and "evidence_has_gold" not in numbers:
+        pairs = [(first[key].golds_in_input, record.golds_in_input) for key, record in last.items()]
+        numbers["evidence_has_gold"] = np.array(
+            [np.nan if None in pair else float(pair[1] > pair[0]) for pair in pairs], dtype=np.float64
         )
     score = np.array([record.score for record in records], dtype=np.float64)
     return Episodes(list(sources), source, pairing, question, score, answer, numbers)

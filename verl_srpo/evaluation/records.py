@@ -15,6 +15,7 @@ ANSWER_KEYS = ("pred", "prediction", "extracted_answer")  # "answer" is the trut
 UNKNOWN_SOURCE = "unknown"
 
 _VERL_UID = re.compile(r"(.+)_(\d+)_(\d+)")
+_WORD = re.compile(r"\w+")
 _SEARCH_TAG = re.compile(r"<search>(.*?)</search>", re.DOTALL)
 
 
@@ -37,6 +38,7 @@ class Record:
     answer: str | None
     numbers: dict[str, float] = field(default_factory=dict)
     searches: tuple[str, ...] = ()
+    golds_in_input: int | None = None
 
 
 class BadLine(ValueError):
@@ -86,6 +88,7 @@ def parse_record(line: dict[str, Any]) -> Record:
         answer=_answer(line, output),
         numbers=numbers,
         searches=tuple(" ".join(query.split()).lower() for query in _SEARCH_TAG.findall(output)),
+        golds_in_input=_golds_in(line.get("input"), line.get("gts")),
     )
 
 
@@ -107,6 +110,20 @@ def _pairing_key(line: dict[str, Any], question: str, is_verl_row: bool) -> str:
     if is_verl_row and isinstance(line.get("input"), str):
         return _digest(line["input"] + "\0" + json.dumps(line["gts"], sort_keys=True, default=str))
     return question
+
+
+def _golds_in(text: Any, truth: Any) -> int | None:
+    """How often a search question's gold answers stand in a prompt, as whole words; None for other questions."""
+    golds = truth.get("target") if isinstance(truth, dict) else None
+    if not golds or not isinstance(text, str):
+        return None
+    words = _words(text)
+    return sum(words.count(gold) for gold in {_words(str(g)) for g in (golds if isinstance(golds, list) else [golds])})
+
+
+def _words(text: str) -> str:
+    """Lower-case words between single spaces, with a space at both ends."""
+    return f" {' '.join(_WORD.findall(text.lower()))} "
 
 
 def _answer(line: dict[str, Any], output: str) -> str | None:
