@@ -70,7 +70,7 @@ def pack_mini_batches(
     set_rows = np.bincount(sets)
     set_tokens = np.bincount(sets, weights=lengths).astype(np.int64)
 
-    unit = _unit_of_sets(sets, task_ids, len(set_rows), mini_batches)
+    unit = _unit_of_sets(ids, sets, task_ids, len(set_rows), mini_batches)
     unit_rows = np.bincount(unit, weights=set_rows).astype(np.int64)
     unit_tokens = np.bincount(unit, weights=set_tokens).astype(np.int64)
     mini_of_set = assign_units(unit_rows, unit_tokens, mini_batches)[unit]
@@ -231,7 +231,7 @@ def _set_of_rows(ids: Ints) -> Ints:
     return np.unique(appearance, return_inverse=True)[1]
 
 
-def _unit_of_sets(sets: Ints, task_ids: ArrayLike | None, count: int, mini_batches: int) -> Ints:
+def _unit_of_sets(ids: Ints, sets: Ints, task_ids: ArrayLike | None, count: int, mini_batches: int) -> Ints:
     """What must lie in one mini-batch: the number of each set's task, or of the set where there are too few tasks."""
     if task_ids is None:
         return np.arange(count)
@@ -244,5 +244,5 @@ def _unit_of_sets(sets: Ints, task_ids: ArrayLike | None, count: int, mini_batch
     if (unit[sets] != number).any():
         row = int((unit[sets] != number).argmax())
         others = np.unique(tasks[sets == sets[row]])
-        raise ValueError(f"the set of row {row} lies in tasks {others.tolist()}; a set belongs to one task")
+        raise ValueError(f"set {ids[row]} lies in tasks {others.tolist()}; a set belongs to one task")
     return unit if int(number.max()) + 1 >= mini_batches else np.arange(count)
