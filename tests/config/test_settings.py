@@ -105,3 +105,39 @@ def test_values_out_of_range_name_the_setting(given):
 def test_thresholds_are_read():
     settings = SRPOSettings.from_mapping({"warn": {"clip_fraction": None, "stop": True}})
     assert settings.warn == dataclasses.replace(WarningThresholds(), clip_fraction=None, stop=True)
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def table(page, heading):
+    """Cells of the rows of the first table whose header starts with `heading`, without backticks."""
+    lines = (DOCS / page).read_text().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().strip("`") for cell in line.replace("\\|", "/").split("|")[1:-1]])
+    return rows
+
+
+def flat(values, prefix=""):
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def test_the_documented_settings_are_all_there_with_their_defaults():
+    documented = {row[0]: row[1] for row in table("settings.md", "setting")}
+    real = {
+        name: OmegaConf.to_yaml({"x": value})[3:].strip() for name, value in flat(dataclasses.asdict(SRPOSettings()))
+    }
+    assert documented == real
+
+
+def test_the_documented_presets_change_what_they_really_change():
+    documented = {row[0]: dict(change.split("=") for change in row[1].split()) for row in table("presets.md", "preset")}
+    assert documented == EXPECTED
