@@ -45,11 +45,11 @@ def deal_sets(sets: Ints, tokens: Ints, ranks: int, capacity: int) -> list[Ints]
 
     rank_of_set = np.full(len(starts), -1, dtype=np.int64)
     load = [0] * ranks
-    for members, participants in _rounds(by_size, sizes, set_tokens, counts):
-        lightest_first = sorted(participants, key=load.__getitem__)
-        for index, size, rank in zip(members.tolist(), set_tokens[members].tolist(), lightest_first, strict=True):
+    tokens_of_set = set_tokens.tolist()
+    for _, members, participants in _rounds(by_size, set_tokens, counts):
+        for index, rank in zip(members, sorted(participants, key=load.__getitem__), strict=True):
             rank_of_set[index] = rank
-            load[rank] += size
+            load[rank] += tokens_of_set[index]
     loads = np.array(load, dtype=np.int64)
     _exchange(rank_of_set, sizes, set_tokens, loads)
 
@@ -92,22 +92,33 @@ def _count_sets(sizes: Ints, ranks: int, capacity: int) -> tuple[list[_Counts], 
     return counts, used
 
 
-def _rounds(by_size: Ints, sizes: Ints, set_tokens: Ints, counts: list[_Counts]) -> list[tuple[Ints, list[int]]]:
-    """(sets, largest first; ranks that get one each) of every round, the least even round first."""
+class _Round(NamedTuple):
+    """A set for each of the `participants`, the largest first. spread: tokens by which it sets the ranks apart."""
+
+    spread: int
+    members: list[int]
+    participants: list[int]
+
+
+def _rounds(by_size: Ints, set_tokens: Ints, counts: list[_Counts]) -> list[_Round]:
+    """All rounds, the one that sets the ranks farthest apart first."""
     rounds = []
     start = 0
     for _, sets, of_rank in counts:
         group = by_size[start : start + sets]
         start += sets
-        dealt = 0
-        for turn in range(int(of_rank.max())):
+        everyone = list(range(len(of_rank)))
+        full = int(of_rank.min())
+        dealt = full * len(everyone)
+        by_round = group[:dealt].reshape(full, len(everyone))
+        spreads = set_tokens[by_round[:, 0]] - set_tokens[by_round[:, -1]]
+        rounds += [_Round(*one, everyone) for one in zip(spreads.tolist(), by_round.tolist(), strict=True)]
+        for turn in range(full, int(of_rank.max())):
             participants = np.flatnonzero(of_rank > turn).tolist()
-            members = group[dealt : dealt + len(participants)]
+            members = group[dealt : dealt + len(participants)].tolist()
             dealt += len(participants)
-            least = int(set_tokens[members[-1]]) if len(participants) == len(of_rank) else 0
-            rounds.append((int(set_tokens[members[0]]) - least, members, participants))
-    rounds.sort(key=lambda one: -one[0])
-    return [(members, participants) for _, members, participants in rounds]
+            rounds.append(_Round(int(set_tokens[members[0]]), members, participants))
+    return sorted(rounds, key=lambda one: -one.spread)
 
 
 def _exchange(rank_of_set: Ints, sizes: Ints, set_tokens: Ints, loads: Ints) -> None:

@@ -11,7 +11,10 @@ Ints = NDArray[np.int64]
 
 def _sizes(units: list[Ints], lengths: Ints) -> list[tuple[int, int, int]]:
     """(tokens, rows, index) of each unit, largest first."""
-    return sorted(((int(lengths[u].sum()), len(u), i) for i, u in enumerate(units)), key=lambda s: (-s[0], -s[1], s[2]))
+    rows = np.array([len(unit) for unit in units])
+    tokens = np.add.reduceat(lengths[np.concatenate(units)], np.cumsum(rows) - rows)
+    order = np.lexsort((-rows, -tokens))
+    return list(zip(tokens[order].tolist(), rows[order].tolist(), order.tolist(), strict=True))
 
 
 def best_fit(units: list[Ints], lengths: Ints, max_tokens: int, max_rows: int) -> list[Ints]:

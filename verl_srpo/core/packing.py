@@ -190,12 +190,12 @@ class _Budget(NamedTuple):
 
 def _units(ids: Ints, lengths: Ints, budget: _Budget) -> list[Ints]:
     """Rows of each set; a set over the budget in the fewest pieces that its rows, longest first, make within it."""
+    sets = _set_of_rows(ids)
+    tokens, rows_of_set = np.bincount(sets, weights=lengths), np.bincount(sets)
+    over = (tokens > budget.tokens) | (rows_of_set > budget.rows)
     units = []
-    for rows in _Grouped(_set_of_rows(ids)).split():
-        if len(rows) <= budget.rows and int(lengths[rows].sum()) <= budget.tokens:
-            units.append(rows)
-        else:
-            units += best_fit([rows[i : i + 1] for i in range(len(rows))], lengths, *budget)
+    for rows, split in zip(_Grouped(sets).split(), over.tolist(), strict=True):
+        units += best_fit(np.split(rows, len(rows)), lengths, *budget) if split else [rows]
     return units
 
 
