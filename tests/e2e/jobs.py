@@ -86,7 +86,7 @@ def start(folder: Path, toy: Path, *overrides: str, environment: dict[str, str] 
         f"{ROLLOUT}.n=3",
         f"{ROLLOUT}.max_model_len=400",
         f"{ROLLOUT}.calculate_log_probs=True",
-        "reward.custom_reward_function.path=pkg://verl_srpo.rewards",
+        f"reward.custom_reward_function.path={Path(__file__).with_name('toy_reward.py')}",
         "trainer.total_training_steps=2",
         "trainer.total_epochs=50",
         "trainer.val_before_train=False",

@@ -15,32 +15,14 @@ from types import SimpleNamespace
 os.environ.setdefault("VERL_PLATFORM", "cpu")
 
 import torch
-import verl  # noqa: F401  # loads the plugin, which registers the CPU platform
 from tensordict import TensorDict
-from transformers import Qwen2Config, Qwen2ForCausalLM
-from verl.trainer.config import CheckpointConfig
+from transformers import Qwen2ForCausalLM
 from verl.trainer.ppo.core_algos import kl_penalty
 from verl.utils import tensordict_utils as tu
-from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
-from verl.workers.engine_workers import TrainingWorkerConfig
 
-VOCABULARY = 48
+from tests.trainer.engine import VOCABULARY, build_worker
+
 CLIP = 0.2
-
-
-def make_model(folder: str) -> None:
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        tie_word_embeddings=False,
-    )
-    Qwen2ForCausalLM(config).float().save_pretrained(folder)
 
 
 class Case:
@@ -176,30 +158,6 @@ class Case:
             srpo=self.options,
         )
         return data
-
-
-def build_worker(folder: str):
-    from verl_srpo.trainer.actor_worker import SRPOTrainingWorker
-
-    model = HFModelConfig(
-        path=folder,
-        load_tokenizer=False,
-        use_remove_padding=False,
-        enable_gradient_checkpointing=False,
-        override_config={"attn_implementation": "eager"},
-    )
-    precision = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
-    engine_config = FSDPEngineConfig(strategy="fsdp2", use_torch_compile=False, mixed_precision=precision)
-    config = TrainingWorkerConfig(
-        model_type="language_model",
-        model_config=model,
-        engine_config=engine_config,
-        optimizer_config=FSDPOptimizerConfig(lr=0.0, clip_grad=1e9, total_training_steps=10),
-        checkpoint_config=CheckpointConfig(),
-    )
-    worker = SRPOTrainingWorker(config)
-    worker.reset()
-    return worker
 
 
 def main() -> None:

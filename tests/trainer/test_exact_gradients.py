@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.exact_gradients import make_model
+from tests.trainer.engine import make_model
 
-SCRIPT = Path(__file__).with_name("exact_gradients.py")
+ROOT = Path(__file__).parents[2]
 SEEDS = {1: range(0, 30), 2: range(100, 140), 4: range(200, 215)}
 
 
@@ -22,16 +22,9 @@ def model_folder(tmp_path_factory):
 
 def run_cases(folder, ranks):
     seeds = ",".join(map(str, SEEDS[ranks]))
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={ranks}",
-    ]
-    process = subprocess.run([*command, SCRIPT, folder, seeds], capture_output=True, text=True, timeout=280)
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command = [sys.executable, "-W", "ignore", *launcher, "-m", "tests.trainer.exact_gradients", folder, seeds]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=ROOT)
     cases = [json.loads(line[5:]) for line in process.stdout.splitlines() if line.startswith("CASE ")]
     assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-6000:]
     return cases
