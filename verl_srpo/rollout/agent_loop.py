@@ -32,15 +32,21 @@ class Session:
 
     validate: bool = False
     statistics: Counter[str] = field(default_factory=Counter)
+    temperature: float = 1.0
 
 
 _session: ContextVar[Session | None] = ContextVar("srpo_session", default=None)
 
 
+def current_session() -> Session:
+    """That of the running task; a default one where verl's own worker runs the loop."""
+    return _session.get() or Session()
+
+
 @contextmanager
-def session(validate: bool, statistics: Counter[str]) -> Iterator[None]:
-    """Everything that runs inside, tasks started there included, belongs to one session."""
-    token = _session.set(Session(validate, statistics))
+def session(current: Session) -> Iterator[None]:
+    """Everything that runs inside, tasks started there included, belongs to `current`."""
+    token = _session.set(current)
     try:
         yield
     finally:
@@ -128,8 +134,7 @@ class WorkflowAgentLoop(AgentLoopBase):
         Returns:
             The episode's rows, [] if it was dropped.
         """
-        current = _session.get() or Session()
-        episode = await self.play(sampling_params, kwargs, current)
+        episode = await self.play(sampling_params, kwargs, current_session())
         rows = episode_rows(
             episode,
             eos_token_id=self.codec.eos_token_id,

@@ -120,8 +120,10 @@ async def _attempt(workflow: Workflow, task: Task, team: Team, name: str) -> Epi
         reason, message = "set_rule", str(error)
         logger.error("%s: %s", _where(name, task, team), error)
     except Exception as error:
-        reason, message = "workflow_error", f"{type(error).__name__}: {error}"
-        logger.error("%s: %s", _where(name, task, team), message, exc_info=error)
+        message = f"{type(error).__name__}: {error}"
+        if team.failure is None:  # else: a failed call or tool, wrapped by the workflow on its way here
+            reason = "workflow_error"
+            logger.error("%s: %s", _where(name, task, team), message, exc_info=error)
     finally:
         await team.close()
     if not reason:
@@ -131,8 +133,8 @@ async def _attempt(workflow: Workflow, task: Task, team: Team, name: str) -> Epi
     return Episode(
         task=task,
         agents=tuple(team.roster),
-        events=team.events,
-        outputs=team.outputs,
+        events=list(team.events),
+        outputs=list(team.outputs),
         outcome=outcome,
         rules=team.rules,
         dropped=reason,

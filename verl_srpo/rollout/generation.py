@@ -115,6 +115,7 @@ class Generator:
         except Exception as error:
             raise GenerationFailed("chat_template", f"{output.name}: {type(error).__name__}: {error}") from error
         output.prompt_ids = self._fit(agent, output, list(prompt), parameters["max_tokens"])
+        output.temperature = float(parameters.get("temperature", 1.0))
         result = await self._request(agent, output, dict(parameters))
         wants_log_probs = bool(parameters.get("logprobs"))
         ids, log_probs = _sampled(output, result, wants_log_probs)

@@ -11,7 +11,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from verl_srpo.config.settings import SRPOSettings
-from verl_srpo.rollout.agent_loop import LOOP_NAME, configured_workflow, rules_of, session
+from verl_srpo.rollout.agent_loop import LOOP_NAME, Session, configured_workflow, current_session, rules_of, session
 from verl_srpo.rollout.errors import EpisodeFailure
 from verl_srpo.rollout.rows import TaggedOutput, default_tags, finish_rows
 from verl_srpo.rollout.scoring import score_episode
@@ -43,7 +43,12 @@ class SRPOAgentLoopWorker(_Worker):
             self._say_once(
                 f"the dataset's agent_name={agent_name!r} overrides srpo.workflow={self.settings.workflow!r}"
             )
-        with session(validate, self.statistics["val" if validate else "train"]):
+        current = Session(
+            validate=validate,
+            statistics=self.statistics["val" if validate else "train"],
+            temperature=float(sampling_params.get("temperature", 1.0)),
+        )
+        with session(current):
             await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
 
     async def _agent_loop_postprocess(
@@ -58,9 +63,13 @@ class SRPOAgentLoopWorker(_Worker):
         try:
             await super()._agent_loop_postprocess(outputs, validate, **kwargs)
         except EpisodeFailure as failure:
-            statistics = self.statistics["val" if validate else "train"]
+            statistics = current_session().statistics
             statistics[f"dropped_episodes/{failure.reason}"] += 1
-            statistics["episodes_kept"] -= 1
+            episode = cast(TaggedOutput, outputs[0])._episode
+            if episode is not None:  # it was counted as kept when it had been played
+                statistics["episodes_kept"] -= 1
+                statistics["events_kept"] -= len(episode.kept_events)
+                statistics["dropped/with_episode"] += len(episode.kept_events)
             logger.error("episode %s/%s: dropped, %s", kwargs["uid"], kwargs["session_id"], failure, exc_info=failure)
 
     async def _compute_score(self, outputs: list[AgentLoopOutput], kwargs: dict[str, Any]) -> None:
@@ -81,6 +90,7 @@ class SRPOAgentLoopWorker(_Worker):
             uid=str(kwargs["uid"]),
             session_id=int(kwargs["session_id"]),
             gamma=self.rules.gamma,
+            temperature=current_session().temperature,
         )
 
     def _encode(self, text: str) -> list[int]:

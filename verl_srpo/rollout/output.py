@@ -32,6 +32,7 @@ class Output:
     failure: str = ""
     failure_message: str = ""
     invalid: str = ""
+    temperature: float = 1.0
     prompt_ids: list[int] = field(default_factory=list)
     response_ids: list[int] = field(default_factory=list)
     log_probs: list[float] | None = None

@@ -28,6 +28,7 @@ class Tags:
         state: events that the episode had consumed when the output was asked for; -1 means as many as `event_index`.
         num_events: events of the episode, removed ones included.
         invalid, truncated: malformed action; cut by its token limit.
+        sampling_temperature: what the output was sampled at, agents may differ; -1 means the batch's.
         tagged: 0 on rows that were given a set of their own because their agent loop knows no sets.
     """
 
@@ -39,6 +40,7 @@ class Tags:
     num_events: int = 0
     invalid: int = 0
     truncated: int = 0
+    sampling_temperature: float = -1.0
     tagged: int = 1
     state: int = -1
     set_id: int = -1
@@ -110,6 +112,7 @@ def episode_rows(episode: Episode, *, eos_token_id: int, fill_log_probs: bool) -
                 num_events=len(episode.events),
                 invalid=int(bool(member.invalid)),
                 truncated=int(member.truncated),
+                sampling_temperature=member.temperature,
                 state=event.state,
             )
             row = TaggedOutput.of(_verl_output(episode, member, eos_token_id, fill_log_probs), tags)
@@ -131,8 +134,6 @@ def _verl_output(episode: Episode, member: Output, eos_token_id: int, fill_log_p
         "invalid": member.invalid,
         "costs": episode.costs,
         "reward_extra_info": {},
-        "turn_scores": [],
-        "tool_rewards": [],
     }
     optional: dict[str, Any] = {} if member.routed_experts is None else {"routed_experts": member.routed_experts}
     return AgentLoopOutput(
@@ -156,11 +157,20 @@ def default_tags(outputs: Sequence[AgentLoopOutput]) -> list[TaggedOutput]:
 
 
 def finish_rows(
-    rows: Sequence[TaggedOutput], outcome_reward: float, *, uid: str, session_id: int, gamma: float
+    rows: Sequence[TaggedOutput],
+    outcome_reward: float,
+    *,
+    uid: str,
+    session_id: int,
+    gamma: float,
+    temperature: float,
 ) -> None:
     """Fill in identifiers, outcome and returns of one episode's rows.
 
     Events without rows count with the rewards that the episode says they had (0 where there is no Episode).
+
+    Args:
+        temperature: the batch's sampling temperature.
     """
     episode = rows[0]._episode
     if episode is not None:
@@ -175,6 +185,7 @@ def finish_rows(
         row._tags = replace(
             tags,
             num_events=len(returns),
+            sampling_temperature=temperature if tags.sampling_temperature < 0 else tags.sampling_temperature,
             set_id=set_identifier(uid, session_id, tags.event_index),
             state_id=state_identifier(uid, session_id, state),
             outcome_reward=outcome_reward,

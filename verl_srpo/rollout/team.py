@@ -105,6 +105,8 @@ class Team:
             SetRuleError: nothing to consume; an output that is not of this episode, still being generated, consumed
                 before or named twice; outputs asked for in different states; one shown to the agent of another.
         """
+        if self.closed:
+            raise DefinitionError("consume() after the episode has ended; await everything inside run()")
         members = (outputs,) if isinstance(outputs, Output) else tuple(outputs)
         self._check_members(members)
         self._check_state(members)

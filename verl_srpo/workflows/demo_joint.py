@@ -31,12 +31,16 @@ def _classes(ids: Sequence[int], length: int, classes: int) -> list[int]:
 
 @register_workflow("demo/joint")
 class Joint(Workflow):
-    """Sets: one of 2. The reward is the workflow's own; the task's question is not used."""
+    """Sets: one of 2, each output `length` tokens at most.
+
+    The reward is the workflow's own and the same for every task, whose question is not used. It starts near
+    1/`classes`; the pair has to agree on which classes to play, which neither can settle alone.
+    """
 
     kind = "demo"
     sets = "2 (alice and bob)"
 
-    def __init__(self, length: int = 4, classes: int = 4):
+    def __init__(self, length: int = 1, classes: int = 4):
         if length < 1 or classes < 2:
             raise DefinitionError(f"length={length} must be 1 or more, classes={classes} 2 or more")
         self.length, self.classes = length, classes
