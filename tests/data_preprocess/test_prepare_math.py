@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fixtures_in_source_schema import DAPO_HEAD, DAPO_TAIL, MATH_ROWS, ROOT, write
 from omegaconf import OmegaConf
 
 from data_preprocess.converters import without_instructions
 from data_preprocess.sources import MATH
+from tests.data_preprocess.fixtures_in_source_schema import DAPO_HEAD, DAPO_TAIL, MATH_ROWS, ROOT, write
 from verl_srpo.rewards import compute_score
 
 SPLIT = {name: "train" if "train" in source.splits else "test" for name, source in MATH.items()}

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pyarrow.parquet as pq
-from fixtures_in_source_schema import search_row, write
 from omegaconf import OmegaConf
 
 from data_preprocess.converters import SEARCH_SETS
 from data_preprocess.sources import SEARCH
+from tests.data_preprocess.fixtures_in_source_schema import search_row, write
 from verl_srpo.rewards import compute_score
 
 ROWS = [search_row(i, f"who is {name}", [name.upper(), f"the {name}"], name) for i, name in enumerate(SEARCH_SETS)]

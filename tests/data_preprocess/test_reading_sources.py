@@ -3,10 +3,10 @@
 import datasets
 import pyarrow.parquet as pq
 import pytest
-from fixtures_in_source_schema import MATH_ROWS, write
 
 from data_preprocess.reading import SourceError, read_rows
 from data_preprocess.sources import MATH
+from tests.data_preprocess.fixtures_in_source_schema import MATH_ROWS, write
 
 GSM8K = MATH["gsm8k"]
 ROWS = MATH_ROWS["gsm8k"][0]
