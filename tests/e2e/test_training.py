@@ -119,7 +119,7 @@ def test_untagged_loops_train_as_sets_of_one(toy, tmp_path):
     job = run(tmp_path, toy, *srpo("srpo.workflow=null"))
     for step in job.steps:
         assert step["srpo/rows"] == step["srpo/sets"] == step["srpo/k1/count"] == 12
-    assert job.log.count("outputs without set tags: every row is an active set of its own") == 1
+    assert job.log.count("rows come without set tags: every row is an active set of its own") == 1
 
 
 def test_tags_on_some_rows_only_are_an_error_that_names_them(toy, tmp_path):

@@ -59,6 +59,7 @@ class SRPOTrainer:
             self.replay_buffer.poll_interval = self.settings.poll_interval
         self.objective = Objective(config, self.settings)
         self.early_warning = EarlyWarning(self.settings.warn)
+        self._said_untagged = False
         logger.info(self.describe())
 
     def describe(self) -> str:
@@ -136,6 +137,9 @@ class SRPOTrainer:
         if self.settings.active_set == "output":
             rows = apart(rows)
         complete = complete_rows(rows, batch.keys)
+        if not rows.tagged.any() and not self._said_untagged:
+            self._said_untagged = True
+            logger.warning("[SRPO] rows come without set tags: every row is an active set of its own")
         statistics = self._dropped(self.agent_loop_manager.drain_statistics("train"))
         if not complete.any():
             raise RuntimeError(self._nothing_left({**statistics, "srpo/dropped/incomplete": int((~complete).sum())}))
