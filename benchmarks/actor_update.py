@@ -2,8 +2,8 @@
 
     python benchmarks/actor_update.py [--repeats 7] [--json]
 
-Starts two gloo ranks with verl's FSDP2 engine and SRPO's training worker. The rows, their order and the micro-batches are
-the same in all three variants; only the sets differ:
+Starts two gloo ranks with verl's FSDP2 engine and SRPO's training worker. The rows, their order and the micro-batches
+are the same in all three variants; only the sets differ:
 
     singletons    every row a set of its own: no extra pass
     whole         sets of two, both members on the same rank and in the same micro-batch: no extra pass

@@ -1,0 +1,85 @@
+"""Time of a whole training step with the plugin against verl's stock GRPO, on the same rows.
+
+    VERL_PLATFORM=cpu python benchmarks/step_overhead.py [--steps 12] [--json]
+
+Two real `main_ppo` jobs on the CPU, one after the other and twice: stock GRPO with verl's single-turn loop, and
+`adv_estimator=srpo` over the same loop (`srpo.workflow=null`: each row a set of its own), the same tasks in the same
+order and the same seed. Compared is the median over steps, the first two left out, of what a step does after the rollout
+(log-probs, advantages, actor update, weight sync, bookkeeping): verl looks for finished rollouts every two seconds only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VARIANTS = {
+    "stock grpo": ["algorithm.adv_estimator=grpo"],
+    "plugin": ["algorithm.adv_estimator=srpo", "+srpo=grpo", "srpo.workflow=null"],
+}
+WARM_UP = 2
+
+
+def measure(steps: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each step without its rollout, by variant."""
+    sys.path.insert(0, str(ROOT))
+    os.environ.setdefault("VERL_PLATFORM", "cpu")
+    from tests.e2e.jobs import ACTOR, ROLLOUT, run
+    from tests.e2e.toy import make_data, make_model
+
+    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    with tempfile.TemporaryDirectory() as folder:
+        toy = Path(folder) / "toy"
+        toy.mkdir()
+        make_model(toy)
+        make_data(toy)
+        for number in range(rounds):
+            for variant, overrides in VARIANTS.items():
+                job = run(
+                    Path(folder) / f"{variant.replace(' ', '_')}_{number}",
+                    toy,
+                    *overrides,
+                    "data.train_batch_size=16",
+                    f"{ACTOR}.ppo_mini_batch_size=16",
+                    f"{ROLLOUT}.n=8",
+                    "data.max_response_length=64",
+                    f"trainer.total_training_steps={steps}",
+                )
+                times = [step["timing_s/step"] - step["timing_s/gen"] for step in job.steps]
+                seconds[variant] += times[WARM_UP:]
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    seconds = measure(args.steps, args.rounds)
+    medians = {variant: statistics.median(values) for variant, values in seconds.items()}
+    ratio = medians["plugin"] / medians["stock grpo"]
+    if args.json:
+        print(json.dumps({"benchmark": "step_overhead", "median_s": medians, "ratio": ratio, "seconds": seconds}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"A step without its rollout, 128 rows, median of {len(seconds['plugin'])}")
+    for heading in ("", "seconds", "ratio", "aim"):
+        table.add_column(heading)
+    for variant, median in medians.items():
+        table.add_row(
+            variant, f"{median:.3f}", f"{median / medians['stock grpo']:.3f}", "<= 1.05" * (variant == "plugin")
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
