@@ -7,6 +7,7 @@ The data goes the way of real data: through data_preprocess, or from the self-ma
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +79,7 @@ def make_search(folder: Path) -> None:
     script = ROOT / "examples" / "search" / "make_world.py"
     numbers = [text for name, size in sizes.items() for text in (f"--{name}", str(size))]
     subprocess.run([sys.executable, script, "--out", folder, *numbers], check=True)
-    (folder / "test.parquet").rename(folder / "test_sample.parquet")
+    shutil.copy(folder / "test.parquet", folder / "test_sample.parquet")
 
 
 def main() -> None:

@@ -56,8 +56,8 @@ class _Nothing:
 
 
 @pytest.mark.parametrize(("kind", "model"), [(kind, model) for kind in SCALES for model in SCALES[kind]])
-def test_every_scale_on_one_to_eight_gpus(kind, model, tmp_path):
-    for gpus in (1, 2, 4, 8):
+def test_every_scale_on_fewer_gpus(kind, model, tmp_path):
+    for gpus in (1, 2, 4):
         if gpus < LEAST_GPUS.get(model, 1):
             done = ask(f"{kind}/team", tmp_path, MODEL=model, GPUS=str(gpus))
             assert done.returncode == 2
