@@ -284,3 +284,72 @@ def test_an_empty_response_gets_one_masked_token_and_stays_in_its_set():
     assert rows[0].tolist() == [0] and data["set_size"].tolist()[0] == 2
     assert data["rollout_log_probs"].unbind()[0].tolist() == [0.0]
     assert np.isclose(float(data["rm_scores"].unbind()[0].sum()), 1.0)
+
+
+def test_event_rewards_and_outcome_stay_apart_in_the_columns():
+    """Field report 24, through verl's postprocessing, which copies the last row's score to the others."""
+    llm = ScriptedLLM({"solver": r"\boxed{5}", "verifier": ["no verdict", "<verify>approve</verify>"]})
+    worker = Worker(llm, workflow="math/solver_verifier", score=lambda given: 1.0, invalid_penalty=0.2)
+    asyncio.run(worker.play("w0", __rollout_n__=1))
+    _, data, _ = read("w0")
+    assert data["event_reward"].tolist() == pytest.approx([0.0, -0.2, 0.0, 0.0])
+    assert data["event_return"].tolist() == pytest.approx([0.8, 0.8, 1.0, 1.0])
+    assert data["outcome_reward"].tolist() == [1.0] * 4
+    assert data["invalid"].tolist() == [0, 1, 0, 0]
+
+
+def test_grading_does_not_hold_up_other_episodes():
+    """Field report 29: the first episode's grade comes only after the second one has been played."""
+    llm = debate_llm()
+    worker = Worker(llm, workflow="math/debate")
+    second_played = asyncio.Event()
+    grade = worker.reward._score
+
+    async def first_waits(data):
+        if len(llm.calls) == 6:
+            second_played.set()
+        await asyncio.wait_for(second_played.wait(), 10)
+        return await grade(data)
+
+    worker.reward.compute_score.remote = first_waits
+    asyncio.run(worker.play("g0"))
+    keys, _, status = read("g0")
+    assert (len(keys), status) == (6, "finished")
+
+
+@register("half_tagged")
+class HalfTagged(OwnTags):
+    async def run(self, sampling_params, **kwargs):
+        tagged, _ = await super().run(sampling_params, **kwargs)
+        _, untagged = await FixedLoop.run(self, sampling_params, **kwargs)
+        return [tagged, untagged]
+
+
+def test_a_session_with_tags_on_some_outputs_only_is_refused(caplog):
+    worker = Worker(ScriptedLLM(), workflow=None)
+    asyncio.run(worker.play("h0", agent_name="half_tagged"))
+    assert read("h0")[2] == "failure"
+    assert "outputs [1] of 2 have no set tags" in caplog.text
+
+
+def test_tags_without_our_worker_are_refused():
+    row = TaggedOutput.of(
+        AgentLoopOutput(prompt_ids=[1], response_ids=[2], response_mask=[1], metrics=AgentLoopMetrics()),
+        Tags(event_index=0),
+    )
+    with pytest.raises(ValueError, match="SRPOAgentLoopManager"):
+        row.as_dict()
+
+
+def test_an_over_long_prompt_drops_the_episode_with_a_reason(caplog):
+    worker = Worker(debate_llm(), workflow="math/debate", failure="drop_episode")
+    worker.config.data.max_prompt_length = 10
+    asyncio.run(worker.play("p0"))
+    assert read("p0")[0] == [] and worker.statistics["train"]["dropped_episodes/prompt_too_long"] == 2
+    assert "data.max_prompt_length=10" in caplog.text
+
+
+def test_agents_temperatures_stand_in_a_column():
+    worker = Worker(debate_llm(), workflow="math/debate", agents={"judge": {"temperature": 0.5}})
+    asyncio.run(worker.play("t0", __rollout_n__=1))
+    assert read("t0")[1]["sampling_temperature"].tolist() == [1.0, 1.0, 0.5]

@@ -57,9 +57,16 @@ class SRPOAgentLoopWorker(_Worker):
         outputs = output if isinstance(output, list) else [output]
         if not outputs:  # a dropped episode: counted and logged where it was dropped
             return
-        if not isinstance(outputs[0], TaggedOutput):
+        tagged = [isinstance(row, TaggedOutput) for row in outputs]
+        if not any(tagged):
             self._say_once("outputs without set tags: every row is an active set of its own")
             outputs = list(default_tags(outputs))
+        elif not all(tagged):
+            without = [index for index, is_tagged in enumerate(tagged) if not is_tagged]
+            raise ValueError(
+                f"episode {kwargs['uid']}/{kwargs['session_id']}: outputs {without} of {len(tagged)} have no set tags "
+                "while the others have; tag all outputs of a session or none"
+            )
         try:
             await super()._agent_loop_postprocess(outputs, validate, **kwargs)
         except EpisodeFailure as failure:
