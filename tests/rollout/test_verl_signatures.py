@@ -37,7 +37,8 @@ BASE = SRPOAgentLoopWorker.__mro__[1]
     ],
 )  # fmt: skip
 def test_signature(function, parameters):
-    assert list(inspect.signature(function).parameters) == parameters
+    # Ray adds a parameter of its own to the methods of an actor class
+    assert [name for name in inspect.signature(function).parameters if name != "_ray_trace_ctx"] == parameters
 
 
 def test_what_comes_back_from_the_server():
