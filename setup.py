@@ -38,7 +38,8 @@ setup(
     install_requires=["verl>=0.9.1,<0.10", "TransferQueue>=0.1.11", "rich"],
     extras_require={**EXTRAS, "all": sorted({d for deps in EXTRAS.values() for d in deps})},
     entry_points={
-        "verl.plugins": ["srpo = verl_srpo.plugin"],
+        # two names, so that VERL_USE_EXTERNAL_PLUGINS can choose: the CPU backend serves any estimator
+        "verl.plugins": ["srpo = verl_srpo.plugin", "srpo_cpu = verl_srpo.backends.cpu.plugin"],
         "console_scripts": ["verl-srpo = verl_srpo.cli:main"],
     },
 )

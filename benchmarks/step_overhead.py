@@ -4,8 +4,8 @@
 
 Two real `main_ppo` jobs on the CPU, one after the other and twice: stock GRPO with verl's single-turn loop, and
 `adv_estimator=srpo` over the same loop (`srpo.workflow=null`: each row a set of its own), the same tasks in the same
-order and the same seed. Compared is the median over steps, the first two left out, of what a step does after the rollout
-(log-probs, advantages, actor update, weight sync, bookkeeping): verl looks for finished rollouts every two seconds only.
+order and the same seed. Compared is the median over steps, the first two left out, of what a step does after the
+rollout (log-probs, advantages, actor update, weight sync): verl looks for finished rollouts every two seconds only.
 """
 
 from __future__ import annotations

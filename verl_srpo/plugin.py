@@ -7,7 +7,6 @@ is logged here, at ERROR, with its reason.
 """
 
 import logging
-import os
 
 logger = logging.getLogger("verl_srpo")
 
@@ -42,10 +41,6 @@ def register() -> None:
     from verl_srpo.import_hook import after_import
 
     _check_verl_version()
-    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
-        from verl_srpo.backends.cpu import activate
-
-        activate()
     after_import("verl.trainer.ppo.v1", _complete_trainers)
     after_import("verl.trainer.ppo.core_algos", _complete_registries)
 
