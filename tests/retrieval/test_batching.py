@@ -111,3 +111,38 @@ def test_it_serves_one_event_loop_after_another() -> None:
     for query in "ab":
         assert names(asyncio.run(batcher.search([query], 1))) == [[f"{query} 0"]]
     batcher.close()
+
+
+def test_a_long_call_is_split_over_workers_and_put_together_again() -> None:
+    search = RecordingSearch()
+    batcher = QueryBatcher(search, max_batch=2, workers=2)
+    long = batcher.submit(list("abcdefg"), 2)
+    short = batcher.submit(["x"], 1)
+    search.release.set()
+    assert names(long.result(30)) == [[f"{query} 0", f"{query} 1"] for query in "abcdefg"]
+    assert names(short.result(30)) == [["x 0"]]
+    batcher.close()
+    assert sorted(query for queries, _ in search.calls for query in queries) == list("abcdefgx")
+    assert max(len(queries) for queries, _ in search.calls) == 2
+
+
+def test_a_long_call_fails_as_a_whole_when_one_part_fails() -> None:
+    batcher = QueryBatcher(RecordingSearch(hold_first=False), max_batch=2)
+    call = batcher.submit(["a", "b", "poison", "c", "d"], 1)
+    with pytest.raises(RuntimeError, match="cannot stand this"):
+        call.result(30)
+    batcher.close()
+    assert batcher.statistics["pending"] == 0
+
+
+def test_waiting_queries_are_shared_among_free_workers() -> None:
+    both_busy = threading.Barrier(2)
+
+    def search(queries: Sequence[str], topk: int) -> list[list[Hit]]:
+        both_busy.wait(30)  # passes only when two workers search at one time
+        return [[] for _ in queries]
+
+    batcher = QueryBatcher(search, workers=2)
+    futures = [batcher.submit([query], 1) for query in "ab"]
+    assert [future.result(30) for future in futures] == [[[]], [[]]]
+    batcher.close()

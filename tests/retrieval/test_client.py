@@ -226,7 +226,7 @@ def test_open_retriever_refuses_what_is_neither(tmp_path) -> None:
 
 async def test_an_error_of_an_in_process_index_is_a_retrieval_error() -> None:
     class Broken:
-        kind = "broken"
+        kind, workers, max_batch = "broken", 1, 64
 
         def __len__(self) -> int:
             return 1

@@ -19,7 +19,7 @@ from .serving import ServerProcess, running, running_server
 class HeldIndex:
     """One document for every query, given once `release` is set."""
 
-    kind = "held"
+    kind, workers, max_batch = "held", 1, 64
 
     def __init__(self) -> None:
         self.entered, self.release = threading.Event(), threading.Event()

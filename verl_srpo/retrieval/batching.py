@@ -1,11 +1,11 @@
-"""Concurrent searches answered together: one worker takes whatever waits, so an idle index adds no delay."""
+"""Concurrent searches answered together: free workers take what waits, so an idle index adds no delay."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -24,30 +24,50 @@ class Closed(RuntimeError):
     """The batcher takes no more searches."""
 
 
-class _Request(NamedTuple):
+class _Call:
+    """One caller's queries; its parts may be searched in different batches."""
+
+    def __init__(self, queries: list[str], topk: int):
+        self.queries, self.topk = queries, topk
+        self.answers: list[list[Hit]] = [[] for _ in queries]
+        self.missing = len(queries)
+        self.future: Future[list[list[Hit]]] = Future()
+
+    def may_end(self) -> bool:
+        """Neither ended by another part nor cancelled; after this it can no longer be cancelled."""
+        return not self.future.done() and self.future.set_running_or_notify_cancel()
+
+
+class _Part(NamedTuple):
+    call: _Call
+    start: int
     queries: list[str]
-    topk: int
-    future: Future[list[list[Hit]]]
 
 
 class QueryBatcher:
-    """Puts the searches of many tasks or threads into batches of about `max_batch` queries for one `search`.
+    """Puts the searches of many tasks or threads into batches for `search`, which `workers` threads call.
 
-    Within a batch equal queries are searched once, and blank ones not at all (their answer is empty). A batch that
-    raises is repeated request by request, so that one request's error stays its own. Usable from any event loop.
+    A worker takes its share of the waiting queries, at most `max_batch`; a longer call is split. Within a batch equal
+    queries are searched once, and blank ones not at all (their answer is empty). A batch that raises is repeated call
+    by call, so that one call's error stays its own. Usable from any event loop.
     """
 
-    def __init__(self, search: Search, *, max_batch: int = 256, max_pending: int = 16384):
+    def __init__(self, search: Search, *, max_batch: int = 64, max_pending: int = 16384, workers: int = 1):
         self._search, self._max_batch, self._max_pending = search, max_batch, max_pending
-        self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._pending = self._answered = self._batches = 0
+        self._parts: deque[_Part] = deque()
+        self._changed = threading.Condition()
+        self._waiting = self._pending = self._answered = self._batches = 0
         self._closed = False
-        self._worker = threading.Thread(target=self._work, name="query-batcher", daemon=True)
-        self._worker.start()
+        self._workers = [
+            threading.Thread(target=self._work, name=f"query-batcher-{number}", daemon=True)
+            for number in range(workers)
+        ]
+        for worker in self._workers:
+            worker.start()
 
     @property
     def statistics(self) -> dict[str, int]:
+        """Queries that are not answered yet, queries answered, and calls of `search` that this took."""
         return {"pending": self._pending, "answered": self._answered, "batches": self._batches}
 
     async def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
@@ -55,64 +75,79 @@ class QueryBatcher:
 
     def submit(self, queries: Sequence[str], topk: int) -> Future[list[list[Hit]]]:
         """Raises Overloaded when `max_pending` queries wait already, Closed after `close`."""
-        future: Future[list[list[Hit]]] = Future()
-        with self._lock:
+        call = _Call(list(queries), topk)
+        starts = range(0, len(call.queries), self._max_batch)
+        parts = [_Part(call, start, call.queries[start : start + self._max_batch]) for start in starts]
+        with self._changed:
             if self._closed:
                 raise Closed("the retriever is closed")
             if self._pending and self._pending + len(queries) > self._max_pending:
                 raise Overloaded(f"{self._pending} queries wait, at most {self._max_pending} may")
             self._pending += len(queries)
-            self._queue.put(_Request(list(queries), topk, future))
-        return future
+            self._waiting += len(queries)
+            self._parts.extend(parts)
+            self._changed.notify(len(parts))
+        if not parts:
+            call.future.set_result([])
+        return call.future
 
     def close(self) -> None:
         """Answer what waits, then stop."""
-        with self._lock:
-            if self._closed:
-                return
+        with self._changed:
             self._closed = True
-            self._queue.put(None)
-        self._worker.join()
+            self._changed.notify_all()
+        for worker in self._workers:
+            worker.join()
 
     def _work(self) -> None:
         while (batch := self._next_batch()) is not None:
-            wanted = [request for request in batch if request.future.set_running_or_notify_cancel()]
+            wanted = [part for part in batch if not part.call.future.cancelled()]
             self._answer(wanted)
-            with self._lock:
-                self._batches += 1
-                self._pending -= sum(len(request.queries) for request in batch)
-                self._answered += sum(len(request.queries) for request in wanted)
+            with self._changed:
+                self._batches += bool(wanted)
+                self._pending -= sum(len(part.queries) for part in batch)
+                self._answered += sum(len(part.queries) for part in wanted)
 
-    def _next_batch(self) -> list[_Request] | None:
-        request = self._queue.get()
-        if request is None:
-            return None
-        batch, size = [request], len(request.queries)
-        while size < self._max_batch and not self._queue.empty():
-            request = self._queue.get()
-            if request is None:
-                self._queue.put(None)
-                break
-            batch.append(request)
-            size += len(request.queries)
-        return batch
+    def _next_batch(self) -> list[_Part] | None:
+        with self._changed:
+            while not self._parts:
+                if self._closed:
+                    return None
+                self._changed.wait()
+            share = min(self._max_batch, -(-self._waiting // len(self._workers)))
+            batch, size = [], 0
+            while self._parts and (not batch or size + len(self._parts[0].queries) <= share):
+                batch.append(self._parts.popleft())
+                size += len(batch[-1].queries)
+            self._waiting -= size
+            return batch
 
-    def _answer(self, requests: list[_Request]) -> None:
+    def _answer(self, parts: list[_Part]) -> None:
         try:
-            answers = self._search_together(requests)
+            answers = self._search_together(parts)
         except Exception as error:
-            if len(requests) > 1:
-                for request in requests:
-                    self._answer([request])
+            if len(parts) > 1:
+                for part in parts:
+                    self._answer([part])
                 return
-            logger.exception("a search of %d queries failed", len(requests[0].queries))
-            requests[0].future.set_exception(error)
+            logger.exception("a search of %d queries failed", len(parts[0].queries))
+            with self._changed:
+                if parts[0].call.may_end():
+                    parts[0].call.future.set_exception(error)
             return
-        for request, answer in zip(requests, answers, strict=True):
-            request.future.set_result(answer)
+        for part, answer in zip(parts, answers, strict=True):
+            self._deliver(part, answer)
 
-    def _search_together(self, requests: list[_Request]) -> list[list[list[Hit]]]:
-        distinct = list(dict.fromkeys(q for request in requests for q in request.queries if q.strip()))
-        topk = max((request.topk for request in requests), default=1)
+    def _deliver(self, part: _Part, answer: list[list[Hit]]) -> None:
+        call = part.call
+        with self._changed:
+            call.answers[part.start : part.start + len(answer)] = answer
+            call.missing -= len(answer)
+            if call.missing == 0 and call.may_end():
+                call.future.set_result(call.answers)
+
+    def _search_together(self, parts: list[_Part]) -> list[list[list[Hit]]]:
+        distinct = list(dict.fromkeys(query for part in parts for query in part.queries if query.strip()))
+        topk = max((part.call.topk for part in parts), default=1)
         hits = dict(zip(distinct, self._search(distinct, topk), strict=True)) if distinct else {}
-        return [[hits.get(query, [])[: request.topk] for query in request.queries] for request in requests]
+        return [[hits.get(query, [])[: part.call.topk] for query in part.queries] for part in parts]

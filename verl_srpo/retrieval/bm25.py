@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ FOLDER = "tantivy"
 ANALYZERS = ("english", "plain")
 WRITER_BYTES = 256 * 2**20
 TIE_MARGIN, TIE_EXPANSIONS, SAME_SCORE = 16, 4, 1e-5
-QUERIES_PER_THREAD = 4
 
 
 def make_analyzer(name: str) -> Any:
@@ -89,6 +87,7 @@ class BM25Index:
     """
 
     kind = "bm25"
+    max_batch = 8  # a query costs the same in a batch as alone; a short batch keeps the workers busy and answers soon
 
     def __init__(self, store: PassageStore, index: Any, *, analyzer: str = "english", threads: int | None = None):
         tantivy = import_extra("tantivy")
@@ -98,8 +97,7 @@ class BM25Index:
         self._searcher = index.searcher()
         self._query, self._should = tantivy.Query, tantivy.Occur.Should
         self._schema = index.schema
-        self._threads = threads or default_threads()
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bm25")
+        self.workers = threads or default_threads()
 
     @classmethod
     def open(cls, directory: Path, *, analyzer: str, threads: int | None = None) -> BM25Index:
@@ -115,13 +113,6 @@ class BM25Index:
         return len(self._store)
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
-        size = max(QUERIES_PER_THREAD, -(-len(queries) // self._threads))
-        if len(queries) <= size:
-            return self._search_some(queries, topk)
-        chunks = [queries[start : start + size] for start in range(0, len(queries), size)]
-        return [hits for part in self._pool.map(self._search_some, chunks, [topk] * len(chunks)) for hits in part]
-
-    def _search_some(self, queries: Sequence[str], topk: int) -> list[list[Hit]]:
         return [self._search_one(query, topk) for query in queries]
 
     def _search_one(self, query: str, topk: int) -> list[Hit]:

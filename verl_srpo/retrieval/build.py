@@ -45,7 +45,7 @@ def build_index(
             settings, versions = _bm25(store, folder, analyzer, threads, progress)
         else:
             assert encoder is not None
-            settings, versions = _dense(store, folder, encoder, index_factory, search_parameters, progress)
+            settings, versions = _dense(store, folder, encoder, index_factory, search_parameters, threads, progress)
         Manifest(
             kind=kind,
             passages=reader.passages,
@@ -71,11 +71,14 @@ def _dense(
     settings: EncoderSettings,
     index_factory: str,
     search_parameters: str,
+    threads: int | None,
     progress: Progress,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    from verl_srpo.retrieval.dense import build_dense
+    from verl_srpo.retrieval.dense import build_dense, limit_threads
     from verl_srpo.retrieval.encoder import TextEncoder
 
+    if threads is not None:
+        limit_threads(threads)
     encoder = TextEncoder(settings)
     build_dense(store, encoder, folder, factory=index_factory, search_parameters=search_parameters, progress=progress)
     recorded = {

@@ -45,6 +45,14 @@ def set_search_parameters(index: Any, parameters: str) -> None:
             raise ValueError(f"search parameters {parameters!r} do not suit this index: {reason}") from None
 
 
+def limit_threads(threads: int) -> None:
+    """Threads of torch and faiss in this process."""
+    import torch
+
+    torch.set_num_threads(threads)
+    import_extra("faiss").omp_set_num_threads(threads)
+
+
 def build_dense(
     store: PassageStore,
     encoder: TextEncoder,
@@ -117,6 +125,8 @@ class DenseIndex:
     """Searches a faiss index by encoded queries; scores are cosines (approximate where the index compresses)."""
 
     kind = "dense"
+    max_batch = 64
+    workers = 1  # the encoder and faiss use all cores for one batch
 
     def __init__(self, store: PassageStore, index: Any, encoder: TextEncoder):
         if index.ntotal != len(store) or index.d != encoder.dimension:

@@ -29,8 +29,10 @@ def load_index(
 ) -> SearchIndex:
     """Load an index folder, or index a small corpus file by BM25 in memory.
 
-    `device` and `search_parameters` replace what a dense index was made with. Raises NotEnoughMemory before anything
-    is loaded, IndexFolderError for a folder that is no whole index, CorpusError for bad lines.
+    `threads`: of the search; None means up to 4 for BM25, and for dense what torch and faiss choose (a number is a
+    setting of the whole process there). `device` and `search_parameters` replace what a dense index was made with.
+    Raises NotEnoughMemory before anything is loaded, IndexFolderError for a folder that is no whole index, CorpusError
+    for bad lines.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; an index folder or a corpus (.jsonl) is expected")
@@ -46,9 +48,11 @@ def load_index(
         from verl_srpo.retrieval.bm25 import BM25Index
 
         return BM25Index.open(path, analyzer=settings["analyzer"], threads=threads)
-    from verl_srpo.retrieval.dense import DenseIndex
+    from verl_srpo.retrieval.dense import DenseIndex, limit_threads
     from verl_srpo.retrieval.encoder import EncoderSettings, TextEncoder
 
+    if threads is not None:
+        limit_threads(threads)
     recorded = settings["encoder"]
     encoder = TextEncoder(EncoderSettings(**{**recorded, "device": device or recorded["device"]}))
     parameters = settings["search_parameters"] if search_parameters is None else search_parameters

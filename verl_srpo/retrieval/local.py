@@ -10,11 +10,11 @@ from verl_srpo.retrieval.passage import DEFAULT_TOPK, Hit, Passage, RetrievalErr
 
 
 class LocalRetriever:
-    """Searches a loaded index in a thread of its own; concurrent searches are answered in batches."""
+    """Searches a loaded index in threads of its own; concurrent searches are answered in batches."""
 
-    def __init__(self, index: SearchIndex, *, topk: int = DEFAULT_TOPK, max_batch: int = 256):
+    def __init__(self, index: SearchIndex, *, topk: int = DEFAULT_TOPK):
         self._topk = topk
-        self._batcher = QueryBatcher(index.search, max_batch=max_batch)
+        self._batcher = QueryBatcher(index.search, max_batch=index.max_batch, workers=index.workers)
 
     async def search(self, queries: list[str], topk: int | None = None) -> list[list[Passage]]:
         """The best passages of each query; RetrievalError when the index raises."""

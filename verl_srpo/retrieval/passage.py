@@ -64,9 +64,14 @@ class Hit(NamedTuple):
 
 
 class SearchIndex(Protocol):
-    """A loaded index. `search` blocks, may be called from any thread, and answers many queries at once."""
+    """A loaded index. `search` blocks, may be called from any thread, and answers many queries at once.
+
+    `workers`: how many threads should call it; `max_batch`: with how many queries at most.
+    """
 
     kind: str
+    max_batch: int
+    workers: int
 
     def __len__(self) -> int: ...
 

@@ -29,12 +29,17 @@ REQUEST_SCHEMA = {
 
 
 def make_app(
-    index: SearchIndex, *, limits: Limits | None = None, max_batch: int = 256, max_pending: int = 16384
+    index: SearchIndex, *, limits: Limits | None = None, max_batch: int | None = None, max_pending: int = 16384
 ) -> Any:
-    """The FastAPI application; it answers what it has taken before it shuts down."""
+    """The FastAPI application; it answers what it has taken before it shuts down.
+
+    `max_batch`: queries that one worker searches together (None: as many as suit the index).
+    """
     fastapi = import_extra("fastapi")
     limits = limits or Limits()
-    batcher = QueryBatcher(index.search, max_batch=max_batch, max_pending=max_pending)
+    batcher = QueryBatcher(
+        index.search, max_batch=max_batch or index.max_batch, max_pending=max_pending, workers=index.workers
+    )
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
