@@ -5,7 +5,7 @@ import torch
 
 from tests.core import reference
 from tests.core.batches import cardinality_norms, for_all, make_batch, member_norms, seeds
-from verl_srpo.core import member_log_ratio, set_log_ratio
+from verl_srpo.core import member_log_ratio, set_log_ratio, tokens
 
 # two rows of one set and one of another, by hand
 LOG_PROB = torch.tensor([[-1.0, -1.5, -9.0], [-2.0, -9.0, -9.0], [-0.5, -0.25, -1.0]], dtype=torch.float64)
@@ -71,6 +71,28 @@ def test_rows_of_any_length_agree_with_the_sum(tokens):
     mask = torch.rand(5, tokens, generator=draw) < 0.5
     expected = ((log_prob - old) * mask).sum(-1)
     torch.testing.assert_close(member_log_ratio(log_prob, old, mask), expected, rtol=1e-12, atol=1e-12)
+
+
+@for_all(10, seed=seeds)
+def test_accelerators_whole_passes_agree_with_the_blocks_of_a_cpu(seed):
+    batch = make_batch(seed).with_gradient()
+    results = []
+    for by_blocks in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tokens, "_by_blocks", lambda mask, answer=by_blocks: answer)
+            ratios = member_log_ratio(*batch.loss_arguments()[:3])[batch.set_ids >= 0]
+            results.append((ratios, torch.autograd.grad(ratios.square().sum(), batch.log_prob)[0]))
+    for blocks, whole in zip(*results, strict=True):
+        torch.testing.assert_close(whole, blocks, rtol=1e-13, atol=1e-15)
+
+
+def test_second_derivatives_flow_through_the_masked_sum():
+    log_prob = LOG_PROB.clone().requires_grad_()
+    square = member_log_ratio(log_prob, OLD_LOG_PROB, MASK).square().sum()
+    (slope,) = torch.autograd.grad(square, log_prob, create_graph=True)
+    (curvature,) = torch.autograd.grad(slope.sum(), log_prob)
+    # d2/dx2 of (sum of m x)^2 summed over the row: 2 m n
+    assert curvature.tolist() == [[4.0, 4.0, 0.0], [2.0, 0.0, 0.0], [6.0, 6.0, 6.0]]
 
 
 def test_strided_arguments_are_read_in_their_own_order():

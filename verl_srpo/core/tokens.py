@@ -9,20 +9,25 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-_CPU_BLOCK_TOKENS = 1 << 17
+_CPU_BLOCK_TOKENS = 1 << 18
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def read_mask(response_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(boolean mask (N, T), response tokens of each row (N,) int64, whether the mask holds only 0 and 1: a scalar)."""
     mask = response_mask.bool()
+    if mask.numel() == 0:
+        return mask, mask.sum(-1), torch.ones((), dtype=torch.bool, device=mask.device)
+    if not (response_mask.is_floating_point() or response_mask.dtype == torch.bool):
+        low, high = torch.aminmax(response_mask)
+        return mask, response_mask.sum(-1), (low >= 0) & (high <= 1)
     lengths = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
     for rows in _blocks(mask):
         lengths[rows] = mask[rows].view(torch.uint8).sum(-1, dtype=torch.int32)
-    if response_mask.dtype == torch.bool or mask.numel() == 0:
+    if response_mask.dtype == torch.bool:
         return mask, lengths, torch.ones((), dtype=torch.bool, device=mask.device)
     # no entry above 1: each is at most 1 where it is not 0, and the sums agree only if each is exactly 1 there
-    total = response_mask.sum(-1, dtype=torch.float32 if response_mask.is_floating_point() else torch.int64)
+    total = response_mask.sum(-1, dtype=torch.float32)
     return mask, lengths, (response_mask.amax() <= 1) & (total == lengths).all()
 
 
@@ -46,17 +51,24 @@ class _MaskedDifferenceSum(torch.autograd.Function):
         ctx.save_for_backward(mask)
         ctx.dtype = log_prob.dtype
         dtype = torch.promote_types(torch.promote_types(log_prob.dtype, old_log_prob.dtype), torch.float32)
-        total = torch.empty(len(mask), dtype=dtype, device=mask.device)
+        # excluded tokens are selected away: a product would keep NaN
+        if not _by_blocks(mask):
+            difference = log_prob.to(dtype) - old_log_prob.to(dtype)
+            return difference.masked_fill_(~mask, 0).sum(-1)
+        bits = _BITS[dtype]
+        all_ones = mask.view(torch.int8).neg()  # -1, which is every bit, where the mask is on
+        total = torch.empty(len(mask), dtype=dtype)
         for rows in _blocks(mask):
             difference = log_prob[rows].to(dtype) - old_log_prob[rows].to(dtype)
-            total[rows] = _select_(difference, mask[rows]).sum(-1)
+            difference.view(bits).bitwise_and_(all_ones[rows].to(bits))
+            torch.sum(difference, -1, out=total[rows])
         return total
 
     @staticmethod
     def backward(ctx, grad: Tensor):  # type: ignore[override]
         (mask,) = ctx.saved_tensors
         grad = grad.to(ctx.dtype)[:, None]
-        if mask.device.type != "cpu" or torch.is_grad_enabled():
+        if not _by_blocks(mask) or torch.is_grad_enabled():
             return torch.where(mask, grad, torch.zeros((), dtype=ctx.dtype, device=mask.device)), None, None
         spread = torch.empty(mask.shape, dtype=ctx.dtype)
         for rows in _blocks(mask):
@@ -64,16 +76,11 @@ class _MaskedDifferenceSum(torch.autograd.Function):
         return spread, None, None
 
 
+def _by_blocks(mask: Tensor) -> bool:
+    return mask.device.type == "cpu"
+
+
 def _blocks(mask: Tensor) -> Iterator[slice]:
-    rows = len(mask) if mask.device.type != "cpu" else max(1, _CPU_BLOCK_TOKENS // max(1, mask.shape[1]))
-    for start in range(0, len(mask), max(1, rows)):
+    rows = max(1, _CPU_BLOCK_TOKENS // max(1, mask.shape[1]) if _by_blocks(mask) else len(mask))
+    for start in range(0, len(mask), rows):
         yield slice(start, start + rows)
-
-
-def _select_(values: Tensor, mask: Tensor) -> Tensor:
-    """Set `values` to 0 where the mask is off, in place; a product would keep NaN."""
-    if mask.device.type != "cpu":
-        return values.masked_fill_(~mask, 0)
-    bits = _BITS[values.dtype]
-    values.view(bits).bitwise_and_(mask.view(torch.uint8).to(bits).neg_())
-    return values
