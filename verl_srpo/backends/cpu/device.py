@@ -12,7 +12,8 @@ def _resident() -> int:
 
 
 def _peak_resident() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # the kernel updates its peak less often than the present figure
+    return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, _resident())
 
 
 class CPUDeviceModule(ModuleType):

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Trains a team of agents with SRPO through verl's own main_ppo, on a machine without a GPU, in a few minutes.
+#
+#   bash examples/quickstart/run.sh [Hydra overrides]
+#
+# Environment:
+#   STEPS=30              training steps
+#   WORKFLOW=math/debate  a registered workflow (`verl-srpo workflows`) or path/to/file.py:Class
+#   MODEL=/path           a Hugging Face folder of your own instead of the small model that is made here
+#   SEED=0                of the tasks, the model and the training
+#   RUN=runs/NAME         folder of the run; default runs/quickstart-<date>-<time>
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$root/examples/quickstart
+steps=${STEPS:-30} workflow=${WORKFLOW:-math/debate} seed=${SEED:-0}
+
+bash "$root/requirements/install.sh"
+export PATH=$root/.venv/bin:$PATH
+
+run=${RUN:-$root/runs/quickstart-$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$run"
+run=$(cd "$run" && pwd)
+cache=$root/runs/cache
+export HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} VERL_PLATFORM=cpu
+
+# Makes "$1" by the command behind it, once: in a folder of its own that is moved into place when it is complete.
+make_once() {
+    local target=$1
+    shift
+    [[ -d $target ]] && return
+    mkdir -p "$(dirname "$target")"
+    local partial
+    partial=$(mktemp -d "$target.XXXXXX")
+    "$@" "$partial" || { rm -rf "$partial"; exit 1; }
+    mv -T "$partial" "$target" 2>/dev/null || rm -rf "$partial" # another run was faster
+}
+
+data=$cache/data-$seed
+make_once "$data" python "$here/make_data.py" --seed "$seed"
+
+if [[ -n ${MODEL:-} ]]; then
+    [[ -f $MODEL/config.json ]] || { echo "MODEL=$MODEL is not a Hugging Face model folder: it has no config.json" >&2; exit 1; }
+    model=$(cd "$MODEL" && pwd) response=256
+else
+    # the model follows the workflow's prompts, so another version of either makes another model
+    version=$(cat "$here"/{problems,teacher,make_model}.py "$root"/verl_srpo/workflows/*.py | sha256sum | cut -c1-12)
+    model=$cache/model-$(basename "${workflow//\//-}")-$seed-$version response=32
+    [[ -d $model ]] || echo "Making a small model and warming it up (once, about a minute):"
+    make_once "$model" python "$here/make_model.py" --workflow "$workflow" --seed "$seed"
+fi
+
+echo "Training $workflow for $steps steps; run folder: $run"
+export VERL_FILE_LOGGER_PATH=$run/metrics.jsonl
+actor=actor_rollout_ref.actor rollout=actor_rollout_ref.rollout
+python "$here/watch.py" "$run" --steps "$steps" -- \
+    python -W ignore -m verl.trainer.main_ppo +backend=cpu +srpo=srpo \
+    algorithm.adv_estimator=srpo "srpo.workflow=$workflow" \
+    "actor_rollout_ref.model.path=$model" \
+    "data.train_files=$data/train.parquet" "data.val_files=$data/test.parquet" "data.seed=$seed" \
+    data.train_batch_size=16 data.val_batch_size=100 data.max_prompt_length=512 "data.max_response_length=$response" \
+    $rollout.n=8 "$rollout.max_model_len=$((512 + response))" "$rollout.seed=$seed" \
+    $rollout.val_kwargs.do_sample=True $rollout.val_kwargs.temperature=1.0 \
+    $actor.optim.lr=1e-3 $actor.ppo_mini_batch_size=8 "$actor.fsdp_config.seed=$seed" \
+    reward.custom_reward_function.path=pkg://verl_srpo.rewards \
+    "trainer.total_training_steps=$steps" trainer.total_epochs=1000 trainer.test_freq=5 "trainer.save_freq=$steps" \
+    'trainer.logger=[console,file]' "trainer.default_local_dir=$run/checkpoints" "hydra.run.dir=$run/hydra" \
+    "$@" | tee "$run/progress.txt"
+
+python "$here/plot.py" "$run/metrics.jsonl" --title "$workflow, $steps steps"
+echo "$(tail -n 1 "$run/progress.txt"); plot: $run/training.png"
