@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,21 @@ def test_search_parameters_of_the_index_can_be_replaced(tmp_path, corpus, encode
     one_list, all_lists = load_index(out, search_parameters="nprobe=1"), load_index(out)
     assert [len(hits) for hits in all_lists.search(queries, 200)] == [200] * len(queries)
     assert all(0 < len(hits) < 200 for hits in one_list.search(queries, 200))
+
+
+def test_an_index_outlives_the_working_directory_and_its_encoder_may_move(
+    tmp_path, corpus, encoder_folder, queries, monkeypatch
+) -> None:
+    shutil.copytree(encoder_folder, tmp_path / "here")
+    out = tmp_path / "index"
+    monkeypatch.chdir(tmp_path)
+    build_index(corpus, out, kind="dense", encoder=EncoderSettings("here"))
+    monkeypatch.chdir("/")
+    found = load_index(out).search(queries, 3)
+    (tmp_path / "here").rename(tmp_path / "there")
+    with pytest.raises((OSError, ValueError), match="here"):
+        load_index(out)
+    assert load_index(out, encoder=str(tmp_path / "there")).search(queries, 3) == found
 
 
 def test_topk_beyond_the_corpus_gives_all_of_it(tmp_path, corpus, encoder_folder) -> None:

@@ -93,6 +93,9 @@ def test_another_format_is_refused(tmp_path, corpus) -> None:
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
     with pytest.raises(IndexFolderError, match="has format 2, this version reads 1"):
         read_manifest(out)
+    manifest.write_text("{")
+    with pytest.raises(IndexFolderError, match=r"manifest\.json cannot be read"):
+        read_manifest(out)
 
 
 def test_unknown_kind_and_missing_encoder_are_refused(tmp_path, corpus) -> None:

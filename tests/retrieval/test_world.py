@@ -202,9 +202,10 @@ def test_no_name_belongs_to_two_kinds_and_no_word_stands_twice() -> None:
 def test_the_example_script_writes_a_world(tmp_path) -> None:
     script = ROOT / "examples" / "search" / "make_world.py"
     sizes = ["--people", "40", "--cities", "20", "--companies", "20", "--books", "20"]
-    questions = ["--train-questions", "30", "--test-questions", "10"]
+    questions = ["--train-questions", "30", "--test-questions", "10", "--kinds", "two_hop"]
     arguments = [sys.executable, str(script), "--out", str(tmp_path), "--level", "medium", *sizes, *questions]
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.stdout == f"{tmp_path}: 100 passages, 30 training and 10 test questions\n", done.stderr
+    assert {info["kind"] for info in pd.read_parquet(tmp_path / "test.parquet")["extra_info"]} == {"two_hop"}
     refused = subprocess.run([*arguments, "--people", "1"], capture_output=True, text=True)
     assert (refused.returncode, "1 entities of kind person are asked for" in refused.stderr) == (2, True)

@@ -82,10 +82,15 @@ def _dense(
     encoder = TextEncoder(settings)
     build_dense(store, encoder, folder, factory=index_factory, search_parameters=search_parameters, progress=progress)
     recorded = {
-        "encoder": asdict(settings),
+        # an index may be served from another working directory
+        "encoder": {**asdict(settings), "model": _absolute_if_folder(settings.model)},
         "index_factory": index_factory,
         "search_parameters": search_parameters,
         "dimension": encoder.dimension,
         "encoder_bytes": encoder.num_bytes,
     }
     return recorded, {"faiss": import_extra("faiss").__version__}
+
+
+def _absolute_if_folder(model: str) -> str:
+    return str(Path(model).resolve()) if Path(model).is_dir() else model

@@ -66,6 +66,7 @@ def _add_serve(subparsers: Any) -> None:
     parser.add_argument("--max-batch", type=_positive, help="queries searched together (default: bm25 8, dense 64)")
     parser.add_argument("--max-pending", type=_positive, default=16384, help="queries that may wait; more get a 503")
     parser.add_argument("--threads", type=_positive, help="default: up to 4 for bm25, all cores for dense")
+    parser.add_argument("--encoder", help="where the encoder of a dense index lies now (default: as indexed)")
     parser.add_argument("--device", help="device of a dense index's encoder (default: as indexed)")
     parser.add_argument("--search-parameters", help="faiss parameters (default: as indexed)")
     parser.set_defaults(run=run_serve)
@@ -130,7 +131,11 @@ def run_serve(args: argparse.Namespace) -> int:
                 flush=True,
             )
         index = load_index(
-            args.index, threads=args.threads, device=args.device, search_parameters=args.search_parameters
+            args.index,
+            threads=args.threads,
+            encoder=args.encoder,
+            device=args.device,
+            search_parameters=args.search_parameters,
         )
         app = make_app(index, limits=limits, max_batch=args.max_batch, max_pending=args.max_pending)
     except (OSError, ValueError, RuntimeError, ImportError) as error:

@@ -48,7 +48,10 @@ def read_manifest(directory: Path) -> Manifest:
     """The manifest of an index that is whole; raises IndexFolderError for anything else."""
     if not (directory / MANIFEST).is_file():
         raise IndexFolderError(f"{directory} holds no index ({MANIFEST} is missing): make one with `verl-srpo index`")
-    record = json.loads((directory / MANIFEST).read_text())
+    try:
+        record = json.loads((directory / MANIFEST).read_text())
+    except ValueError as error:
+        raise IndexFolderError(f"{directory / MANIFEST} cannot be read ({error}): index again") from error
     if record.get("format") != FORMAT:
         raise IndexFolderError(
             f"{directory} has format {record.get('format')}, this version reads {FORMAT}: index again"

@@ -25,12 +25,18 @@ def memory_need(path: Path) -> MemoryNeed:
 
 
 def load_index(
-    path: Path, *, threads: int | None = None, device: str | None = None, search_parameters: str | None = None
+    path: Path,
+    *,
+    threads: int | None = None,
+    encoder: str | None = None,
+    device: str | None = None,
+    search_parameters: str | None = None,
 ) -> SearchIndex:
     """Load an index folder, or index a small corpus file by BM25 in memory.
 
     `threads`: of the search; None means up to 4 for BM25, and for dense what torch and faiss choose (a number is a
-    setting of the whole process there). `device` and `search_parameters` replace what a dense index was made with.
+    setting of the whole process there). `encoder` (where the same model lies now), `device` and `search_parameters`
+    replace what a dense index was made with.
     Raises NotEnoughMemory before anything is loaded, IndexFolderError for a folder that is no whole index, CorpusError
     for bad lines.
     """
@@ -54,9 +60,10 @@ def load_index(
     if threads is not None:
         limit_threads(threads)
     recorded = settings["encoder"]
-    encoder = TextEncoder(EncoderSettings(**{**recorded, "device": device or recorded["device"]}))
+    here = {"model": encoder or recorded["model"], "device": device or recorded["device"]}
+    text_encoder = TextEncoder(EncoderSettings(**{**recorded, **here}))
     parameters = settings["search_parameters"] if search_parameters is None else search_parameters
-    return DenseIndex.open(path, encoder, search_parameters=parameters)
+    return DenseIndex.open(path, text_encoder, search_parameters=parameters)
 
 
 def open_retriever(spec: str, *, topk: int = DEFAULT_TOPK) -> Retriever:
