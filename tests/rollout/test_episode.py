@@ -54,7 +54,8 @@ async def test_a_whole_episode():
     }  # fmt: skip
     assert statistics == {
         "episodes": 1, "episodes_kept": 1, "calls": 4, "tool_calls": 0, "events": 3, "events_kept": 3,
-        "generated_tokens": 16, "unconsumed_outputs": 0, "invalid_outputs": 0, "truncated_outputs": 0,
+        "generated_tokens": 16, "prompt_tokens": 76, "cached_prompt_tokens": 0,
+        "unconsumed_outputs": 0, "invalid_outputs": 0, "truncated_outputs": 0,
         "empty_outputs": 0,
     }  # fmt: skip
 

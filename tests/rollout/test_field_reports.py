@@ -11,7 +11,7 @@ import pytest
 from tests.rollout.scripted import ScriptedLLM, audit, make_team, question, run, tokens
 from tests.rollout.small_tokenizer import small_tokenizer
 from verl_srpo.rollout import Agent, Limits, Outcome, Rules, Sampling, Workflow, play
-from verl_srpo.rollout.agent_loop import TokenizerCodec
+from verl_srpo.rollout.codec import TokenizerCodec
 from verl_srpo.rollout.rows import episode_rows, finish_rows
 
 
@@ -33,13 +33,6 @@ def rows_of(episode, outcome=1.0, session_id=0):
     return rows
 
 
-class Builder:
-    """The part of verl's continuous-token builder that is used."""
-
-    def build_initial_tokens(self, messages):
-        return small_tokenizer().apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-
-
 async def test_13_sampled_ids_are_trained_on_even_where_the_tokenizer_would_write_them_otherwise():
     """verl#3720, #3960, trl#5224, rLLM#816: decode and encode again, and other ids come out."""
     tokenizer = small_tokenizer()
@@ -50,7 +43,7 @@ async def test_13_sampled_ids_are_trained_on_even_where_the_tokenizer_would_writ
     log_probs = [-0.01 * (i + 1) for i in range(len(sampled))]
 
     llm = ScriptedLLM(default=tokens(sampled, log_probs))
-    llm.codec = TokenizerCodec(tokenizer, Builder())
+    llm.codec = TokenizerCodec(tokenizer)
     episode = await run(Three(), llm)
     assert episode.outputs[0].text == "What is the answer"
     for row in rows_of(episode):

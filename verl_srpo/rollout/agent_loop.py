@@ -15,6 +15,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutp
 
 from verl_srpo.config.settings import SRPOSettings
 from verl_srpo.rollout.agent import Agent
+from verl_srpo.rollout.codec import TokenizerCodec
 from verl_srpo.rollout.episode import Episode, play
 from verl_srpo.rollout.errors import DefinitionError
 from verl_srpo.rollout.generation import Generator, Limits
@@ -33,6 +34,8 @@ class Session:
     validate: bool = False
     statistics: Counter[str] = field(default_factory=Counter)
     temperature: float = 1.0
+    episode: Episode | None = None  # filled in by the loop
+    outcome_reward: float | None = None  # filled in when the episode is scored
 
 
 _session: ContextVar[Session | None] = ContextVar("srpo_session", default=None)
@@ -51,28 +54,6 @@ def session(current: Session) -> Iterator[None]:
         yield
     finally:
         _session.reset(token)
-
-
-class TokenizerCodec:
-    """verl's tokenizer and its continuous-token builder, seen as `generation.Codec`."""
-
-    def __init__(self, tokenizer: Any, builder: Any):
-        self._tokenizer = tokenizer
-        self._builder = builder
-        self.eos_token_id = int(tokenizer.eos_token_id)
-        # some models (Qwen) end a turn with their pad token as well
-        ends = (tokenizer.eos_token_id, tokenizer.pad_token_id)
-        self.eos_token_ids = frozenset(int(token) for token in ends if token is not None)
-
-    def prompt(self, messages: list[dict[str, Any]]) -> list[int]:
-        # not the loop's ct_build_initial_tokens: that one cuts the head of a long prompt and hardly says so
-        return list(self._builder.build_initial_tokens(messages))
-
-    def encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
-
-    def decode(self, ids: list[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=True)
 
 
 @lru_cache(maxsize=8)
@@ -121,7 +102,8 @@ class WorkflowAgentLoop(AgentLoopBase):
         super().__init__(*args, **kwargs)
         self.settings = SRPOSettings.from_config(self.config)
         self.workflow, self.roster = configured_workflow(self.settings)
-        self.codec = TokenizerCodec(self.tokenizer, self.continuous_token_builder)
+        # not ct_build_initial_tokens: that one cuts the head of a long prompt and hardly says so
+        self.codec = TokenizerCodec(self.tokenizer, self.continuous_token_builder.build_initial_tokens)
 
     # verl's base declares one output; its worker takes a list as well
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -134,7 +116,8 @@ class WorkflowAgentLoop(AgentLoopBase):
         Returns:
             The episode's rows, [] if it was dropped.
         """
-        episode = await self.play(sampling_params, kwargs, current_session())
+        current = current_session()
+        episode = current.episode = await self.play(sampling_params, kwargs, current)
         rows = episode_rows(
             episode,
             eos_token_id=self.codec.eos_token_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections import Counter
@@ -11,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from verl_srpo.rollout.errors import DefinitionError, EpisodeFailure, SetRuleError
+from verl_srpo.rollout.failure_log import log_failure
 from verl_srpo.rollout.output import Event, Output
 from verl_srpo.rollout.returns import event_returns
 from verl_srpo.rollout.team import Rules, Team
 from verl_srpo.rollout.workflow import Outcome, Task, Workflow
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -106,7 +104,7 @@ async def play(
 
 async def _attempt(workflow: Workflow, task: Task, team: Team, name: str) -> Episode:
     start = time.monotonic()
-    outcome, reason, message = Outcome(), "", ""
+    outcome, reason, message, cause = Outcome(), "", "", None
     try:
         outcome = _checked(await workflow.run(task, team))
     except asyncio.CancelledError:
@@ -118,18 +116,17 @@ async def _attempt(workflow: Workflow, task: Task, team: Team, name: str) -> Epi
         reason, message = failure.reason, str(failure)
     except SetRuleError as error:
         reason, message = "set_rule", str(error)
-        logger.error("%s: %s", _where(name, task, team), error)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         if team.failure is None:  # else: a failed call or tool, wrapped by the workflow on its way here
             reason = "workflow_error"
-            logger.error("%s: %s", _where(name, task, team), message, exc_info=error)
+            cause = error
     finally:
         await team.close()
     if not reason:
         reason, message = _why_dropped(team, outcome)
     if reason:
-        logger.warning("%s: dropped, %s: %s", _where(name, task, team), reason, message)
+        log_failure(f"episode {reason}", f"{_where(name, task, team)}: dropped, {reason}: {message}", cause)
     return Episode(
         task=task,
         agents=tuple(team.roster),

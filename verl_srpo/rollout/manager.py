@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from typing import Any, cast
@@ -13,9 +14,12 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 from verl_srpo.config.settings import SRPOSettings
 from verl_srpo.rollout.agent_loop import LOOP_NAME, Session, configured_workflow, current_session, rules_of, session
 from verl_srpo.rollout.errors import EpisodeFailure
+from verl_srpo.rollout.failure_log import log_failure
 from verl_srpo.rollout.rows import TaggedOutput, default_tags, finish_rows
 from verl_srpo.rollout.scoring import score_episode
 from verl_srpo.rollout.statistics import total
+from verl_srpo.rollout.transcript import transcript
+from verl_srpo.rollout.transcript_log import transcript_logs
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +35,7 @@ class SRPOAgentLoopWorker(_Worker):
         self.settings = SRPOSettings.from_config(self.config)
         self.rules = rules_of(self.settings, self.config)
         self.statistics: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
+        self.transcripts = transcript_logs(self.settings, self.config)
         self._said: set[str] = set()
         if self.settings.workflow is not None:
             configured_workflow(self.settings)  # an unknown workflow fails here, not once an episode
@@ -48,8 +53,14 @@ class SRPOAgentLoopWorker(_Worker):
             statistics=self.statistics["val" if validate else "train"],
             temperature=float(sampling_params.get("temperature", 1.0)),
         )
+        log = self.transcripts["val" if validate else "train"]
+        step = int(kwargs["global_steps"])
+        chosen = log.choose(step, int(kwargs["session_id"]))
         with session(current):
             await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
+        if chosen and current.episode is not None:
+            record = transcript(current.episode, str(self.settings.workflow), current.outcome_reward)
+            await asyncio.to_thread(log.write, step, record)
 
     async def _agent_loop_postprocess(
         self, output: AgentLoopOutput | list[AgentLoopOutput], validate: bool, **kwargs: Any
@@ -77,7 +88,8 @@ class SRPOAgentLoopWorker(_Worker):
                 statistics["episodes_kept"] -= 1
                 statistics["events_kept"] -= len(episode.kept_events)
                 statistics["dropped/with_episode"] += len(episode.kept_events)
-            logger.error("episode %s/%s: dropped, %s", kwargs["uid"], kwargs["session_id"], failure, exc_info=failure)
+            where = f"episode {kwargs['uid']}/{kwargs['session_id']}"
+            log_failure(failure.reason, f"{where}: dropped, {failure.reason}: {failure}", failure)
 
     async def _compute_score(self, outputs: list[AgentLoopOutput], kwargs: dict[str, Any]) -> None:
         """Score the episode and complete the tags. verl then copies the last row's score to the other rows."""
@@ -86,6 +98,7 @@ class SRPOAgentLoopWorker(_Worker):
         verl_score = super()._compute_score
         if last._episode is not None:
             reward, info = await score_episode(last._episode, kwargs, verl_score, self._encode)
+            current_session().outcome_reward = reward
             last.reward_score = reward
             last.extra_fields["reward_extra_info"] = info
         else:
@@ -110,8 +123,9 @@ class SRPOAgentLoopWorker(_Worker):
 
     async def drain_statistics(self, partition: str = "train") -> dict[str, float]:
         """Counters since the last call, and a new start."""
-        counters, self.statistics[partition] = self.statistics[partition], Counter()
-        return dict(counters)
+        counters: dict[str, float] = dict(self.statistics[partition])
+        self.statistics[partition].clear()  # in place: episodes that are still running add to it
+        return counters
 
 
 class SRPOAgentLoopManager(AgentLoopManagerTQ):

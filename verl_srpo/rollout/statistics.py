@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 ALWAYS = (
-    "episodes", "episodes_kept", "events", "events_kept", "calls", "tool_calls", "generated_tokens",
+    "episodes", "episodes_kept", "events", "events_kept", "calls", "tool_calls", "generated_tokens", "prompt_tokens",
+    "cached_prompt_tokens",
     "unconsumed_outputs", "refilled_episodes", "invalid_outputs", "truncated_outputs", "empty_outputs",
 )  # fmt: skip
 """Counters that every report carries, zero or not; those with a reason (`dropped/<reason>`, ...) come as needed."""

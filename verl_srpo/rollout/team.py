@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +10,10 @@ from typing import Any, TypeVar
 
 from verl_srpo.rollout.agent import Agent, no_such
 from verl_srpo.rollout.errors import DefinitionError, EpisodeFailure, GenerationFailed, SetRuleError, ToolFailed
+from verl_srpo.rollout.failure_log import log_failure
 from verl_srpo.rollout.generation import Generator, View, as_messages
 from verl_srpo.rollout.output import Event, Output
 from verl_srpo.rollout.visibility import VERBATIM_TOKENS, shown_to
-
-logger = logging.getLogger(__name__)
 
 Views = Mapping[str, View] | Sequence[tuple[str, View]]
 T = TypeVar("T")
@@ -165,6 +163,8 @@ class Team:
             tool_calls=self.tool_calls,
             events=len(self.events),
             generated_tokens=sum(len(output.response_ids) for output in self.outputs),
+            prompt_tokens=sum(len(output.prompt_ids) for output in self.outputs if not output.failed),
+            cached_prompt_tokens=sum(output.server_fields.get("num_cached_tokens") or 0 for output in self.outputs),
             unconsumed_outputs=sum(output.event is None for output in self.outputs),
             invalid_outputs=sum(bool(output.invalid) for output in self.outputs),
             truncated_outputs=sum(output.truncated for output in self.outputs),
@@ -204,7 +204,7 @@ class Team:
         for output in outputs:
             if output.failed:
                 failure = GenerationFailed(output.failure, output.failure_message)
-                logger.warning("call failed (%s): %s", output.failure, output.failure_message)
+                log_failure(output.failure, f"call failed, {output.failure}: {output.failure_message}")
                 if self.rules.failure != "drop_set":
                     self.failure = failure
                     raise failure
