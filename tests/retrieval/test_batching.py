@@ -36,13 +36,13 @@ def test_what_waits_is_searched_in_one_call() -> None:
     first = batcher.submit(["a"], 1)
     assert search.entered.wait(30)
     others = [batcher.submit(queries, topk) for queries, topk in ((["b", "c"], 1), (["c", " "], 3), ([], 2))]
-    assert batcher.statistics == {"pending": 5, "answered": 0, "batches": 0}
+    assert batcher.statistics == {"pending": 4, "answered": 0, "batches": 0}
     search.release.set()
     assert names(first.result(30)) == [["a 0"]]
     assert [names(other.result(30)) for other in others] == [[["b 0"], ["c 0"]], [["c 0", "c 1", "c 2"], []], []]
     assert search.calls == [(["a"], 1), (["b", "c"], 3)]
     batcher.close()
-    assert batcher.statistics == {"pending": 0, "answered": 5, "batches": 2}
+    assert batcher.statistics == {"pending": 0, "answered": 4, "batches": 2}
 
 
 def test_a_batch_ends_at_its_limit_and_limit_one_means_one_call_each() -> None:
@@ -124,6 +124,14 @@ def test_a_long_call_is_split_over_workers_and_put_together_again() -> None:
     batcher.close()
     assert sorted(query for queries, _ in search.calls for query in queries) == list("abcdefgx")
     assert max(len(queries) for queries, _ in search.calls) == 2
+
+
+def test_equal_queries_of_a_call_are_searched_once_whatever_the_batch() -> None:
+    search = RecordingSearch(hold_first=False)
+    batcher = QueryBatcher(search, max_batch=1)
+    assert names(batcher.submit(["a", "b", "", "a"], 1).result(30)) == [["a 0"], ["b 0"], [], ["a 0"]]
+    batcher.close()
+    assert search.calls == [(["a"], 1), (["b"], 1)]
 
 
 def test_a_long_call_fails_as_a_whole_when_one_part_fails() -> None:

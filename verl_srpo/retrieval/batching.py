@@ -25,13 +25,19 @@ class Closed(RuntimeError):
 
 
 class _Call:
-    """One caller's queries; its parts may be searched in different batches."""
+    """One caller's queries. Its parts may be searched in different batches; blank queries need no search."""
 
-    def __init__(self, queries: list[str], topk: int):
-        self.queries, self.topk = queries, topk
-        self.answers: list[list[Hit]] = [[] for _ in queries]
-        self.missing = len(queries)
+    def __init__(self, queries: Sequence[str], topk: int):
+        self.queries, self.topk = list(queries), topk
+        self.distinct = list(dict.fromkeys(query for query in queries if query.strip()))
+        self.found: dict[str, list[Hit]] = {}
         self.future: Future[list[list[Hit]]] = Future()
+
+    def add(self, queries: list[str], answers: list[list[Hit]]) -> None:
+        """Take the answers of a part; the last one ends the call."""
+        self.found.update(zip(queries, answers, strict=True))
+        if len(self.found) == len(self.distinct) and self.may_end():
+            self.future.set_result([self.found.get(query, []) for query in self.queries])
 
     def may_end(self) -> bool:
         """Neither ended by another part nor cancelled; after this it can no longer be cancelled."""
@@ -40,16 +46,15 @@ class _Call:
 
 class _Part(NamedTuple):
     call: _Call
-    start: int
     queries: list[str]
 
 
 class QueryBatcher:
     """Puts the searches of many tasks or threads into batches for `search`, which `workers` threads call.
 
-    A worker takes its share of the waiting queries, at most `max_batch`; a longer call is split. Within a batch equal
-    queries are searched once, and blank ones not at all (their answer is empty). A batch that raises is repeated call
-    by call, so that one call's error stays its own. Usable from any event loop.
+    A worker takes its share of the waiting queries, at most `max_batch`; a longer call is split. Within a call and
+    within a batch equal queries are searched once, and blank ones not at all (their answer is empty). A batch that
+    raises is repeated call by call, so that one call's error stays its own. Usable from any event loop.
     """
 
     def __init__(self, search: Search, *, max_batch: int = 64, max_pending: int = 16384, workers: int = 1):
@@ -75,20 +80,20 @@ class QueryBatcher:
 
     def submit(self, queries: Sequence[str], topk: int) -> Future[list[list[Hit]]]:
         """Raises Overloaded when `max_pending` queries wait already, Closed after `close`."""
-        call = _Call(list(queries), topk)
-        starts = range(0, len(call.queries), self._max_batch)
-        parts = [_Part(call, start, call.queries[start : start + self._max_batch]) for start in starts]
+        call = _Call(queries, topk)
+        size, starts = len(call.distinct), range(0, len(call.distinct), self._max_batch)
+        parts = [_Part(call, call.distinct[start : start + self._max_batch]) for start in starts]
         with self._changed:
             if self._closed:
                 raise Closed("the retriever is closed")
-            if self._pending and self._pending + len(queries) > self._max_pending:
+            if self._pending and self._pending + size > self._max_pending:
                 raise Overloaded(f"{self._pending} queries wait, at most {self._max_pending} may")
-            self._pending += len(queries)
-            self._waiting += len(queries)
+            self._pending += size
+            self._waiting += size
             self._parts.extend(parts)
             self._changed.notify(len(parts))
         if not parts:
-            call.future.set_result([])
+            call.add([], [])
         return call.future
 
     def close(self) -> None:
@@ -135,19 +140,13 @@ class QueryBatcher:
                 if parts[0].call.may_end():
                     parts[0].call.future.set_exception(error)
             return
-        for part, answer in zip(parts, answers, strict=True):
-            self._deliver(part, answer)
-
-    def _deliver(self, part: _Part, answer: list[list[Hit]]) -> None:
-        call = part.call
         with self._changed:
-            call.answers[part.start : part.start + len(answer)] = answer
-            call.missing -= len(answer)
-            if call.missing == 0 and call.may_end():
-                call.future.set_result(call.answers)
+            for part, answer in zip(parts, answers, strict=True):
+                part.call.add(part.queries, answer)
 
     def _search_together(self, parts: list[_Part]) -> list[list[list[Hit]]]:
-        distinct = list(dict.fromkeys(query for part in parts for query in part.queries if query.strip()))
-        topk = max((part.call.topk for part in parts), default=1)
-        hits = dict(zip(distinct, self._search(distinct, topk), strict=True)) if distinct else {}
-        return [[hits.get(query, [])[: part.call.topk] for query in part.queries] for part in parts]
+        if not parts:
+            return []
+        distinct = list(dict.fromkeys(query for part in parts for query in part.queries))
+        hits = dict(zip(distinct, self._search(distinct, max(part.call.topk for part in parts)), strict=True))
+        return [[hits[query][: part.call.topk] for query in part.queries] for part in parts]

@@ -69,7 +69,7 @@ def analyzer_name() -> str:
 
 
 def default_threads() -> int:
-    return min(4, os.cpu_count() or 1)
+    return min(8, os.cpu_count() or 1)
 
 
 def _schema() -> Any:
@@ -87,7 +87,7 @@ class BM25Index:
     """
 
     kind = "bm25"
-    max_batch = 8  # a query costs the same in a batch as alone; a short batch keeps the workers busy and answers soon
+    max_batch = 1  # a query costs the same in a batch as alone: several workers do more than a batch
 
     def __init__(self, store: PassageStore, index: Any, *, analyzer: str = "english", threads: int | None = None):
         tantivy = import_extra("tantivy")

@@ -31,7 +31,7 @@ def _add_index(subparsers: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace an index that is there")
     parser.add_argument("--skip-bad-lines", action="store_true", help="leave bad lines out and count them")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.add_argument("--threads", type=_positive, help="default: up to 4 for bm25, all cores for dense")
+    parser.add_argument("--threads", type=_positive, help="default: up to 8 for bm25, all cores for dense")
     bm25 = parser.add_argument_group("bm25")
     bm25.add_argument(
         "--analyzer", choices=("english", "plain"), default="english", help="stop words and stemming or not"
@@ -63,9 +63,9 @@ def _add_serve(subparsers: Any) -> None:
     parser.add_argument("--max-topk", type=_positive, default=100)
     parser.add_argument("--max-queries", type=_positive, default=4096, help="queries in one call")
     parser.add_argument("--max-query-chars", type=_positive, default=8192, help="characters in one query")
-    parser.add_argument("--max-batch", type=_positive, help="queries searched together (default: bm25 8, dense 64)")
+    parser.add_argument("--max-batch", type=_positive, help="queries searched together (default: bm25 1, dense 64)")
     parser.add_argument("--max-pending", type=_positive, default=16384, help="queries that may wait; more get a 503")
-    parser.add_argument("--threads", type=_positive, help="default: up to 4 for bm25, all cores for dense")
+    parser.add_argument("--threads", type=_positive, help="default: up to 8 for bm25, all cores for dense")
     parser.add_argument("--encoder", help="where the encoder of a dense index lies now (default: as indexed)")
     parser.add_argument("--device", help="device of a dense index's encoder (default: as indexed)")
     parser.add_argument("--search-parameters", help="faiss parameters (default: as indexed)")

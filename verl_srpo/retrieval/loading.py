@@ -34,7 +34,7 @@ def load_index(
 ) -> SearchIndex:
     """Load an index folder, or index a small corpus file by BM25 in memory.
 
-    `threads`: of the search; None means up to 4 for BM25, and for dense what torch and faiss choose (a number is a
+    `threads`: of the search; None means up to 8 for BM25, and for dense what torch and faiss choose (a number is a
     setting of the whole process there). `encoder` (where the same model lies now), `device` and `search_parameters`
     replace what a dense index was made with.
     Raises NotEnoughMemory before anything is loaded, IndexFolderError for a folder that is no whole index, CorpusError
