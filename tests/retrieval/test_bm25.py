@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl_srpo.retrieval.bm25 import BM25Index, build_bm25, make_analyzer
+from verl_srpo.retrieval.bm25 import K1, B, BM25Index, build_bm25, make_analyzer
 from verl_srpo.retrieval.store import PassageStore
 from verl_srpo.retrieval.world import WorldSettings, make_world
 
 from .conftest import document
 
-K1, B = 1.2, 0.75
 VOCABULARY = ["ash", "birch", "cedar", "dogwood", "elm", "fir", "gum"]
 
 

@@ -15,6 +15,7 @@ from verl_srpo.retrieval.store import PassageStore
 
 FOLDER = "tantivy"
 ANALYZERS = ("english", "plain")
+K1, B = 1.2, 0.75  # tantivy's, not adjustable
 WRITER_BYTES = 256 * 2**20
 TIE_MARGIN, TIE_EXPANSIONS, SAME_SCORE = 16, 4, 1e-5
 
