@@ -160,7 +160,11 @@ def split(**numbers):
         ),
         (
             lambda: loss(**split(set_log_ratios=[0.0] * 4, set_sizes=[1, 1, 1, 1])),
-            "set_sizes=1 for set 7, of which 2 rows are in this call",
+            "set_sizes=1 for set 7, of which 2 rows are in this call; the number of the whole set is needed",
+        ),
+        (
+            lambda: loss(unit="token", **split(set_tokens=[6, 6, 3, 2])),
+            "set_tokens=2 for set 9, of which 3 response tokens are in this call; the number of the whole set",
         ),
         (
             lambda: loss(**split(set_log_ratios=[0.0, 0.1, 0.0, 0.0], set_sizes=[2, 2, 1, 1])),

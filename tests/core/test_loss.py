@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.core.batches import make_batch
 from verl_srpo.core import event_weights, srpo_loss
@@ -197,3 +198,32 @@ def test_gradient_comes_in_the_type_of_the_log_probabilities(dtype):
     loss.backward()
     assert log_prob.grad is not None
     assert log_prob.grad.dtype == dtype
+
+
+class _HostReads(TorchDispatchMode):
+    """Records operations whose result decides a shape or a Python value: on an accelerator each waits for it."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "unique", "masked_select", "equal", "bincount", "is_nonzero", "item")
+
+    def __init__(self):
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        by_mask = name == "index" and any(i is not None and i.dtype == torch.bool for i in args[1])
+        if by_mask or any(waiting in name for waiting in self.WAITING):
+            self.seen.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("unit", ["set", "member", "token"])
+def test_loss_reads_nothing_back_before_its_metrics(unit):
+    batch = make_batch(2).with_gradient()
+    with _HostReads() as reads:
+        loss, _ = srpo_loss(*batch.loss_arguments(), unit=unit)
+        loss.backward()
+    assert reads.seen == []  # the metrics come by one `tolist` of one tensor, which is no operation
+    with _HostReads() as reads:
+        event_weights(batch.set_ids, reduction="task_mean", task_ids=batch.task_ids)
+    assert reads.seen  # the recorder does record

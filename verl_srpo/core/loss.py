@@ -8,11 +8,8 @@ from torch import Tensor
 from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_number, check_option
 from verl_srpo.core.ratio import (
     CARDINALITY_NORMS,
-    LOG_RATIO_LIMIT,
     MEMBER_NORMS,
-    cardinality_coefficient,
     check_token_arguments,
-    joint_log_ratio,
     masked_log_ratio,
     whole_set_log_ratio,
 )
@@ -25,6 +22,7 @@ from verl_srpo.core.sets import (
     set_size,
     set_sum,
 )
+from verl_srpo.core.terms import Clip, Terms, member_terms, set_terms, token_terms
 from verl_srpo.core.tokens import check_mask, read_mask
 from verl_srpo.core.weights import normalised_weights
 
@@ -103,90 +101,59 @@ def srpo_loss(
     _check_whole_set_numbers(unit, set_log_ratios, set_sizes, set_tokens)
 
     rows = group_rows(set_ids)
-    mask, lengths, valid = read_mask(response_mask)
-    here = set_size(rows)
-    size = here if set_sizes is None else torch.where(rows.present, set_sizes.to(here.dtype), 1)
-    clip = _Clip(torch.where(rows.present, advantages, 0.0).detach(), clip_low, clip_high)
-
+    mask, lengths, mask_valid = read_mask(response_mask)
+    size = _Count.of("set_sizes", "rows", set_size(rows), set_sizes, rows)
+    tokens = _Count.of("set_tokens", "response tokens", set_sum(lengths, rows), set_tokens, rows)
+    clip = Clip(torch.where(rows.present, advantages, 0.0).detach(), clip_low, clip_high)
     if unit == "token":
-        tokens = set_sum(lengths.double(), rows) if set_tokens is None else torch.where(rows.present, set_tokens, 0)
-        terms = _token_terms(log_prob, old_log_prob, mask & rows.present[:, None], tokens, clip)
+        terms = token_terms(log_prob, old_log_prob, mask & rows.present[:, None], tokens.whole, clip)
     else:
         member = masked_log_ratio(log_prob, old_log_prob, mask, lengths, member_norm)
         member = torch.where(rows.present, member, torch.zeros_like(member))
         if unit == "member":
-            terms = _member_terms(member, size, clip)
+            terms = member_terms(member, size.whole, clip)
         else:
-            whole = member.detach()
             if set_log_ratios is None:
-                whole = whole_set_log_ratio(whole, rows, size, cardinality_norm)
+                whole = whole_set_log_ratio(member.detach(), rows, size.whole, cardinality_norm)
             else:
-                whole = torch.where(rows.present, set_log_ratios.to(whole.dtype), 0.0)
-            coefficient = cardinality_coefficient(size, cardinality_norm, whole.dtype)
-            terms = _set_terms(joint_log_ratio(whole, member, coefficient), size, clip)
+                whole = torch.where(rows.present, set_log_ratios.to(member.dtype), 0.0)
+            terms = set_terms(member, whole, size.whole, cardinality_norm, clip)
 
     if weights is None:
         weight = normalised_weights(torch.ones_like(set_ids, dtype=torch.float64), rows)
     else:
         weight = torch.where(rows.present, weights.detach(), 0.0)
     loss = (weight.to(terms.loss.dtype) * terms.loss).sum()
-    metrics, mask_valid, columns_valid = _metrics(loss, terms, rows, size, here, lengths, columns, valid)
-    if not mask_valid:
-        check_mask("response_mask", response_mask, valid)
+
+    # metrics and the verdicts on contents come to the host together: the one synchronisation
+    wrong = size.too_small | tokens.too_small
+    for column in columns.values():
+        wrong = wrong | differing_rows(column, rows) | (rows.present & ~column.isfinite())
+    metrics = {"loss": loss, **_metrics(terms, rows, size.whole, lengths)}
+    numbers = (*metrics.values(), mask_valid, ~wrong.any())
+    *values, mask_valid_here, columns_valid = torch.stack([number.detach().double() for number in numbers]).tolist()
+    if not mask_valid_here:
+        check_mask("response_mask", response_mask, mask_valid)
     if not columns_valid:
-        _raise_fault(columns, size, here, rows, set_ids)
-    return loss, metrics
+        _raise_fault(columns, size, tokens, rows, set_ids)
+    return loss, dict(zip(metrics, values, strict=True))
 
 
-class _Clip(NamedTuple):
-    """A_S on each row and the clip range."""
+class _Count(NamedTuple):
+    """How many of something each row's set has (N,): in this call, and as a whole (at least 1)."""
 
-    advantage: Tensor
-    low: float
-    high: float
+    name: str
+    noun: str
+    here: Tensor
+    whole: Tensor
+    too_small: Tensor
 
-    def __call__(self, log_ratio: Tensor, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(loss, ratio, clipped low, clipped high) of each entry of `log_ratio`."""
-        ratio = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
-        advantage = advantage.to(ratio.dtype)
-        loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - self.low, 1 + self.high) * advantage)
-        ratio = ratio.detach()
-        low = ((ratio < 1 - self.low) & (advantage < 0)).to(ratio.dtype)
-        high = ((ratio > 1 + self.high) & (advantage > 0)).to(ratio.dtype)
-        return loss, ratio, low, high
-
-
-class _Terms(NamedTuple):
-    """Each row's part (N,) of its set's loss and of its set's metrics: the parts of a set sum to the set's number."""
-
-    loss: Tensor
-    log_ratio: Tensor
-    ratio: Tensor
-    clipped_low: Tensor
-    clipped_high: Tensor
-
-
-def _set_terms(log_ratio: Tensor, size: Tensor, clip: _Clip) -> _Terms:
-    loss, ratio, low, high = clip(log_ratio, clip.advantage)
-    # value: 1/K of the set's loss on each of its K rows. Gradient: whole, each row has that by its own l_j alone
-    loss = loss.detach() / size + (loss - loss.detach())
-    return _Terms(loss, log_ratio.detach() / size, ratio / size, low / size, high / size)
-
-
-def _member_terms(log_ratio: Tensor, size: Tensor, clip: _Clip) -> _Terms:
-    loss, ratio, low, high = clip(log_ratio, clip.advantage)
-    return _Terms(*(part / size for part in (loss, log_ratio.detach(), ratio, low, high)))
-
-
-def _token_terms(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, tokens: Tensor, clip: _Clip) -> _Terms:
-    dtype = torch.promote_types(log_prob.dtype, torch.float32)
-    zero = torch.zeros((), dtype=dtype, device=log_prob.device)
-    # masked before exp: what an excluded position holds must not reach the gradient either
-    log_ratio = torch.where(mask, log_prob.to(dtype) - old_log_prob.detach().to(dtype), zero)
-    loss, ratio, low, high = clip(log_ratio, clip.advantage[:, None])
-    divisor = tokens.to(dtype).clamp(min=1)
-    parts = (loss, log_ratio.detach(), ratio, low, high)
-    return _Terms(*(torch.where(mask, part, zero).sum(-1) / divisor for part in parts))
+    @classmethod
+    def of(cls, name: str, noun: str, here: Tensor, given: Tensor | None, rows: SetRows) -> "_Count":
+        if given is None:
+            return cls(name, noun, here, here.clamp(min=1), torch.zeros_like(rows.present))
+        too_small = rows.present & (given < here)
+        return cls(name, noun, here, torch.where(rows.present, given.to(here.dtype), 1).clamp(min=1), too_small)
 
 
 def _check_whole_set_numbers(
@@ -203,37 +170,30 @@ def _check_whole_set_numbers(
         )
 
 
-def _metrics(
-    loss: Tensor,
-    terms: _Terms,
-    rows: SetRows,
-    size: Tensor,
-    here: Tensor,
-    lengths: Tensor,
-    columns: dict[str, Tensor],
-    mask_valid: Tensor,
-) -> tuple[dict[str, float], bool, bool]:
-    """(metrics, mask is valid, columns are valid), brought to the host together: the loss's one synchronisation."""
+def _metrics(terms: Terms, rows: SetRows, size: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    """Scalars on the device of the loss."""
     present = rows.present
     sets = torch.where(present, 1.0 / size.double(), 0.0).sum()
-    means = [torch.where(present, column, 0.0).double().sum() / sets.clamp(min=1e-30) for column in terms[1:]]
-    counts = [present.sum(), (~present).sum(), (present & (lengths == 0)).sum()]
-    wrong = size < here
-    for column in columns.values():
-        wrong = wrong | differing_rows(column, rows) | (present & ~column.isfinite())
-    numbers = (loss, sets, *counts, *means, mask_valid, ~wrong.any())
-    host = torch.stack([number.detach().double() for number in numbers]).tolist()
-    names = ("loss", "sets", "rows", "padding_rows", "empty_members")
-    names += ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
-    return dict(zip(names, host, strict=False)), bool(host[-2]), bool(host[-1])
+    metrics = {
+        "sets": sets,
+        "rows": present.sum(),
+        "padding_rows": (~present).sum(),
+        "empty_members": (present & (lengths == 0)).sum(),
+    }
+    means = ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
+    for name, column in zip(means, terms[1:], strict=True):
+        metrics[name] = torch.where(present, column, 0.0).double().sum() / sets.clamp(min=1e-30)
+    return metrics
 
 
-def _raise_fault(columns: dict[str, Tensor], size: Tensor, here: Tensor, rows: SetRows, set_ids: Tensor) -> None:
+def _raise_fault(columns: dict[str, Tensor], size: _Count, tokens: _Count, rows: SetRows, set_ids: Tensor) -> None:
     for name, column in columns.items():
         check_finite(name, column, set_ids, rows)
         check_equal_within_sets(name, column, set_ids, rows)
-    row = int((size < here).nonzero()[0])
-    raise ValueError(
-        f"set_sizes={int(size[row])} for set {int(set_ids[row])}, of which {int(here[row])} rows are in this call; "
-        "set_sizes is the number of rows of the whole set"
-    )
+    for count in (size, tokens):
+        if bool(count.too_small.any()):
+            row = int(count.too_small.nonzero()[0])
+            raise ValueError(
+                f"{count.name}={columns[count.name][row].item()} for set {int(set_ids[row])}, of which "
+                f"{int(count.here[row])} {count.noun} are in this call; the number of the whole set is needed"
+            )
