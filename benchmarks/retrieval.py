@@ -1,4 +1,4 @@
-"""The batching retrieval server against one that answers a query at a time; build time and memory of the indexes.
+"""The retrieval server against one that answers a query at a time; build time and memory of the indexes.
 
 python benchmarks/retrieval.py [--kinds bm25 dense] [--passages 200000] [--json FILE]
 
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 COMMAND = [sys.executable, "-m", "verl_srpo.cli"]
-BATCHING, ONE_BY_ONE = "batching", "one query at a time"
+CONCURRENT, ONE_BY_ONE = "concurrent", "one query at a time"
 VOCABULARY, WORDS_IN_A_PASSAGE = 50_000, 100
 
 
@@ -114,7 +114,7 @@ async def all_clients(url: str, clients: int, queries: list[str]) -> tuple[float
 def server_options(kind: str, threads: int) -> dict[str, list[str]]:
     """A thread of a bm25 server searches one query at a time; the threads of a dense one work on a batch together."""
     alone = 1 if kind == "bm25" else threads
-    return {BATCHING: ["--threads", str(threads)], ONE_BY_ONE: ["--threads", str(alone), "--max-batch", "1"]}
+    return {CONCURRENT: ["--threads", str(threads)], ONE_BY_ONE: ["--threads", str(alone), "--max-batch", "1"]}
 
 
 def load(kind: str, index: Path, clients: int, queries: list[str], rounds: int, threads: int) -> list[Load]:
