@@ -11,7 +11,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "verl_srpo" / "__init__.py"
 EXTRAS = {
     # antlr 4.9.3 is what hydra needs; math-verify's default pulls another one
     "math": ["math-verify>=0.9", "latex2sympy2_extended[antlr4_9_3]"],
-    "search": ["tantivy>=0.27", "faiss-cpu>=1.15", "fastapi", "uvicorn", "httpx"],
+    "search": ["tantivy>=0.27", "faiss-cpu>=1.15", "fastapi", "uvicorn", "httpx", "psutil"],
     "plots": ["matplotlib"],
     "dev": [
         "hypothesis",
