@@ -54,11 +54,11 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalL
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),  # exactly: else the rollout and the trainer normalise over different vocabularies
-        hidden_size=128,
+        hidden_size=160,
         intermediate_size=512,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_hidden_layers=3,
+        num_attention_heads=5,  # of 32: vLLM on a CPU takes few head sizes
+        num_key_value_heads=5,
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=False,
         bos_token_id=None,
@@ -90,8 +90,8 @@ def warm_up(
 ) -> None:
     """Supervised training on the teacher's lessons; prints its loss."""
     rng = random.Random(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps, pct_start=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps, pct_start=0.1)
     epoch: list = []
     start = time.monotonic()
     for step in range(1, steps + 1):
@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("--workflow", default="math/debate", help="whose prompts the lessons use")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

@@ -22,7 +22,7 @@ run=${RUN:-$root/runs/quickstart-$(date +%Y%m%d-%H%M%S)}
 mkdir -p "$run"
 run=$(cd "$run" && pwd)
 cache=$root/runs/cache
-export HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} VERL_PLATFORM=cpu
+export HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} VERL_PLATFORM=cpu HYDRA_FULL_ERROR=1
 
 # Makes "$1" by the command behind it, once: in a folder of its own that is moved into place when it is complete.
 make_once() {
@@ -58,14 +58,14 @@ python "$here/watch.py" "$run" --steps "$steps" -- \
     algorithm.adv_estimator=srpo "srpo.workflow=$workflow" \
     "actor_rollout_ref.model.path=$model" \
     "data.train_files=$data/train.parquet" "data.val_files=$data/test.parquet" "data.seed=$seed" \
-    data.train_batch_size=16 data.val_batch_size=100 data.max_prompt_length=512 "data.max_response_length=$response" \
-    $rollout.n=8 "$rollout.max_model_len=$((512 + response))" "$rollout.seed=$seed" \
+    data.train_batch_size=16 data.val_batch_size=100 data.max_prompt_length=384 "data.max_response_length=$response" \
+    $rollout.n=8 "$rollout.max_model_len=$((384 + response))" "$rollout.seed=$seed" \
     $rollout.val_kwargs.do_sample=True $rollout.val_kwargs.temperature=1.0 \
     $actor.optim.lr=1e-3 $actor.ppo_mini_batch_size=8 "$actor.fsdp_config.seed=$seed" \
     reward.custom_reward_function.path=pkg://verl_srpo.rewards \
     "trainer.total_training_steps=$steps" trainer.total_epochs=1000 trainer.test_freq=5 "trainer.save_freq=$steps" \
     'trainer.logger=[console,file]' "trainer.default_local_dir=$run/checkpoints" "hydra.run.dir=$run/hydra" \
-    "$@" | tee "$run/progress.txt"
+    "$@"
 
 python "$here/plot.py" "$run/metrics.jsonl" --title "$workflow, $steps steps"
-echo "$(tail -n 1 "$run/progress.txt"); plot: $run/training.png"
+echo "$(<"$run/summary.txt"); plot: $run/training.png"

@@ -1,4 +1,5 @@
-"""Runs the training command with its console output in a file, and shows how it gets on, one line a step."""
+"""Runs the training command with its console output in train.log, shows how it gets on, one line a step, and leaves
+the result in summary.txt."""
 
 from __future__ import annotations
 
@@ -20,7 +21,6 @@ PHASES = {
     "(vLLMHttpServer": "starting vLLM",
     "AgentLoopWorker": "first rollouts",
 }
-HEADER = f"{'step':>9} {'reward':>7} {'valid.':>7}   sets: count, spread of the log-ratio, clipped{'seconds':>22}"
 
 
 def phase_of(log: str) -> str:
@@ -29,25 +29,26 @@ def phase_of(log: str) -> str:
     return begun[-1] if begun else "starting Python"
 
 
+def header(metrics: Metrics) -> str:
+    """What the columns of `step_line` are; for each set size K: sets, spread of their log-ratios, share clipped."""
+    sizes = "".join(f"{f'K={size}: sets':>11} spread clip" for size in metrics.set_sizes())
+    return f"{'step':>8} {'reward':>7} {'valid.':>7}{sizes} {'seconds':>8}"
+
+
 def step_line(metrics: Metrics, step: int, total: int) -> str:
     """One step's figures."""
     values = metrics.by_step[step]
     reward, validation = dict(metrics.reward()).get(step), dict(metrics.validation()).get(step)
-    sets = "; ".join(
-        f"{values[f'srpo/k{size}/count']:.0f} of {size}, {values[f'srpo/k{size}/log_ratio_std']:.3f},"
-        f" {dict(metrics.clip_fraction(size)).get(step, 0):.0%}"
-        for size in metrics.set_sizes()
-        if f"srpo/k{size}/count" in values
-    )
-    seconds = values.get("timing_s/step")
-    return (
-        f"{f'{step}/{total}':>9} {_number(reward):>7} {_number(validation):>7}   {sets:<54}"
-        f" {f'{seconds:.1f}' if seconds is not None else '':>10}"
-    )
+    line = f"{f'{step}/{total}':>8} {_number(reward):>7} {_number(validation):>7}"
+    for size in metrics.set_sizes():
+        clipped = dict(metrics.clip_fraction(size)).get(step)
+        line += f"{_number(values.get(f'srpo/k{size}/count'), digits=0):>11} {_number(values.get(f'srpo/k{size}/log_ratio_std')):>6}"
+        line += f" {'' if clipped is None else f'{clipped:.0%}':>4}"
+    return f"{line} {_number(values.get('timing_s/step'), digits=1):>8}"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def summary(metrics: Metrics, seconds: float) -> str:
@@ -71,6 +72,10 @@ class Screen:
     def line(self, text: str) -> None:
         print(f"\r\033[K{text}" if self.live else text, flush=True)
 
+    def clear(self) -> None:
+        if self.live:
+            print("\r\033[K", end="", flush=True)
+
     def status(self, text: str) -> None:
         if self.live:
             print(f"\r\033[K{text}", end="", flush=True)
@@ -81,15 +86,16 @@ class Screen:
 
 def follow(process: subprocess.Popen, run: Path, total: int) -> None:
     """Show the phases and the steps until the process ends."""
-    screen, start, shown = Screen(), time.monotonic(), -1
+    screen, start, shown, sizes = Screen(), time.monotonic(), -1, None
     while True:
         ended = process.poll() is not None
         metrics = Metrics.read(run / "metrics.jsonl")
         # the last step that has metrics may still get those of its validation, until the next one or the end
         done = [step for step in sorted(metrics.by_step) if step > shown]
         for step in done if ended else done[:-1]:
-            if shown < 0:
-                screen.line(HEADER)
+            if metrics.set_sizes() != sizes:
+                sizes = metrics.set_sizes()
+                screen.line(header(metrics))
             screen.line(step_line(metrics, step, total))
             shown = step
         if ended:
@@ -101,7 +107,7 @@ def follow(process: subprocess.Popen, run: Path, total: int) -> None:
             log = (run / "train.log").read_text(errors="replace")
             screen.status(f"{phase_of(log)}, {time.monotonic() - start:.0f} s")
         time.sleep(1)
-    screen.line("")
+    screen.clear()
 
 
 def stop(process: subprocess.Popen) -> None:
@@ -139,7 +145,8 @@ def main() -> int:
         print("\n".join(tail), file=sys.stderr)
         print(f"\ntraining ended with status {process.returncode}; its whole output is in {log}", file=sys.stderr)
         return process.returncode
-    print(summary(Metrics.read(arguments.run / "metrics.jsonl"), time.monotonic() - start))
+    line = summary(Metrics.read(arguments.run / "metrics.jsonl"), time.monotonic() - start)
+    (arguments.run / "summary.txt").write_text(f"{line}\n")
     return 0
 
 

@@ -130,6 +130,18 @@ def test_every_driver_has_a_run_folder_of_its_own_that_goes_with_it(tmp_path):
     assert not Path(first).exists() and not Path(second).exists()
 
 
+def test_folders_of_killed_drivers_are_removed_and_no_others(tmp_path):
+    from verl_srpo.backends.cpu import resolvers
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    orphan, living, foreign = (tmp_path / f"verl-{owner}-x" for owner in (ended.pid, os.getpid(), "mine"))
+    for folder in (orphan, living, foreign):
+        folder.mkdir()
+    resolvers._remove_orphans(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([living, foreign])
+
+
 def test_sockets_fit_into_a_unix_path_even_where_temporary_files_lie_deep(tmp_path):
     deep = tmp_path / ("d" * 60)
     deep.mkdir()

@@ -5,13 +5,14 @@ import functools
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import ray
 from omegaconf import OmegaConf
 
 RUN_DIR_VARIABLE = "VERL_CPU_RUN_DIR"
 # A Unix socket's path takes 107 bytes, of which Ray's session folder and socket names need 65.
-_LONGEST_PARENT = 28
+_LONGEST_PARENT = 20
 
 
 @functools.cache
@@ -24,7 +25,10 @@ def run_dir() -> str:
     if ray.is_initialized() and RUN_DIR_VARIABLE in os.environ:
         return os.environ[RUN_DIR_VARIABLE]
     parent = tempfile.gettempdir()
-    path = tempfile.mkdtemp(prefix="verl-", dir=parent if len(parent) <= _LONGEST_PARENT else "/tmp")
+    if len(parent) > _LONGEST_PARENT:
+        parent = "/tmp"
+    _remove_orphans(Path(parent))
+    path = tempfile.mkdtemp(prefix=f"verl-{os.getpid()}-", dir=parent)
     os.environ[RUN_DIR_VARIABLE] = path  # inherited by the workers
     atexit.register(_remove, path, os.getpid())
     return path
@@ -35,6 +39,14 @@ def _remove(path: str, owner: int) -> None:
         return
     ray.shutdown()  # exit handlers run last in, first out: Ray's own would come after this one
     shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_orphans(parent: Path) -> None:
+    """Folders of this user's drivers that were killed and could not tidy up."""
+    for folder in parent.glob("verl-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def logical_cpus(ranks: int) -> int:
