@@ -41,9 +41,9 @@ def step_line(metrics: Metrics, step: int, total: int) -> str:
     reward, validation = dict(metrics.reward()).get(step), dict(metrics.validation()).get(step)
     line = f"{f'{step}/{total}':>8} {_number(reward):>7} {_number(validation):>7}"
     for size in metrics.set_sizes():
+        count, spread = values.get(f"srpo/k{size}/count"), values.get(f"srpo/k{size}/log_ratio_std")
         clipped = dict(metrics.clip_fraction(size)).get(step)
-        line += f"{_number(values.get(f'srpo/k{size}/count'), digits=0):>11} {_number(values.get(f'srpo/k{size}/log_ratio_std')):>6}"
-        line += f" {'' if clipped is None else f'{clipped:.0%}':>4}"
+        line += f"{_number(count, digits=0):>11} {_number(spread):>6} {'' if clipped is None else f'{clipped:.0%}':>4}"
     return f"{line} {_number(values.get('timing_s/step'), digits=1):>8}"
 
 
