@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from verl_srpo.rollout.identifiers import set_identifier, state_identifier
 from verl_srpo.rollout.manager import SRPOAgentLoopWorker
 from verl_srpo.rollout.rows import TaggedOutput, Tags
 from verl_srpo.rollout.statistics import total
+from verl_srpo.rollout.transcript_log import TranscriptLog
 
 TAGS = (
     "set_id", "state_id", "member_index", "set_size", "event_index", "agent_id", "num_events", "invalid", "truncated",
@@ -101,6 +103,7 @@ class Worker(SRPOAgentLoopWorker):
         self.settings = SRPOSettings.from_config(self.config)
         self.rules = rules_of(self.settings, self.config)
         self.statistics = {"train": Counter(), "val": Counter()}
+        self.transcripts = {"train": TranscriptLog(None, 0), "val": TranscriptLog(None, 0)}
         self._said = set()
 
     async def play(self, uid, *, validate=False, answer="5", **fields):
@@ -353,3 +356,11 @@ def test_agents_temperatures_stand_in_a_column():
     worker = Worker(debate_llm(), workflow="math/debate", agents={"judge": {"temperature": 0.5}})
     asyncio.run(worker.play("t0", __rollout_n__=1))
     assert read("t0")[1]["sampling_temperature"].tolist() == [1.0, 1.0, 0.5]
+
+
+def test_transcripts_of_a_step_are_written(tmp_path):
+    worker = Worker(debate_llm(), workflow="math/debate")
+    worker.transcripts = {"train": TranscriptLog(tmp_path, share=1), "val": TranscriptLog(None, 0)}
+    asyncio.run(worker.play("tr0"))
+    (record,) = map(json.loads, (tmp_path / "3.jsonl").read_text().splitlines())
+    assert (record["uid"], record["session_id"], record["outcome_reward"]) == ("tr0", 0, 1.0)
