@@ -1,1 +1,1 @@
-"""The lab: a small cooperative token game, trained with ``verl_srpo.core`` alone, on which SRPO's claims can be checked."""
+"""A small cooperative token game, trained with ``verl_srpo.core`` alone, on which SRPO's claims can be checked."""

@@ -1,9 +1,9 @@
 """A cooperative token game: no member of a set earns anything that the others do not earn with it.
 
-A task is a number ``y`` below the vocabulary size V. The K agents of a set answer side by side, each with a sequence of
-tokens below V, and none sees another's. A position is won when the tokens spoken there add up to ``y`` modulo V; the reward
-is the share of positions won. As long as one agent speaks at random the sum is random whatever the others do: only agents
-that settle on a convention together are paid.
+A task is a number ``y`` below the vocabulary size V. The K agents of a set answer side by side, each with a sequence
+of tokens below V, and none sees another's. A position is won when the tokens spoken there add up to ``y`` modulo V;
+the reward is the share of positions won. As long as one agent speaks at random the sum is random whatever the others
+do: only agents that settle on a convention together are paid.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Game:
-    """Sizes of the game. Dimensions: ``B`` seeds, ``P`` tasks, ``G`` rollouts a task, ``N`` rows of a seed, ``T`` tokens.
+    """Sizes of the game. Dimensions: ``B`` seeds, ``P`` tasks, ``G`` rollouts a task, ``N`` rows of a seed, ``T``
+    tokens.
 
     set_sizes: K of the tasks in turn, so that every batch holds each size equally often. lengths: shortest and longest
     response; each agent's length is drawn for each task and the same in all of the task's rollouts.
@@ -50,8 +51,9 @@ class Game:
 class Batch:
     """One seed's batch, by rows (N,) and tokens (N, T).
 
-    target: the task's number. mask: the tokens that the agent speaks. rank: how many agents of its set with a lower number
-    speak at the position too; that is what an agent knows of its place in the set. set_ids, task_ids, agent_ids: from 0.
+    target: the task's number. mask: the tokens that the agent speaks. rank: how many agents of its set with a lower
+    number speak at the position too; that is what an agent knows of its place in the set. set_ids, task_ids,
+    agent_ids: from 0.
     """
 
     target: Tensor
@@ -78,8 +80,13 @@ def draw_batch(game: Game, generator: torch.Generator) -> Batch:
     return Batch(targets[task], speaks[task, agent], rank[task, agent], sets, task, agent)
 
 
+def convention(batch: Batch) -> Tensor:
+    """One way to win every position, as tokens (N, T): the first who speaks says the target, everyone else says 0."""
+    return torch.where(batch.rank == 0, batch.target[:, None], 0)
+
+
 def rewards(game: Game, batch: Batch, tokens: Tensor) -> Tensor:
-    """Reward of each row's set, (N,): the share of positions whose spoken tokens add up to the target. tokens: (N, T)."""
+    """Reward of each row's set, (N,): the share of positions whose tokens (N, T) add up to the target."""
     number = game.tasks * game.rollouts
     spoken = torch.zeros(number, game.tokens, dtype=torch.long).index_add_(0, batch.set_ids, tokens * batch.mask)
     speakers = torch.zeros(number, game.tokens, dtype=torch.long).index_add_(0, batch.set_ids, batch.mask.long())

@@ -9,10 +9,12 @@ from .game import Batch, Game
 
 
 class Policies(nn.Module):
-    """B independent policies. Each gives the next token's distribution from the task, the place in the set, and the text.
+    """B independent policies. Each gives the next token's distribution from the task, the place in the set, and the
+    text.
 
-    An embedding each of target, rank, position and previous token, added up, then one hidden layer. Every parameter has a
-    leading dimension B, and policy b starts from its own generator: what it learns does not depend on the others.
+    An embedding each of target, rank, position and previous token, added up, then one hidden layer. Every parameter
+    has a leading dimension B, and policy b starts from its own generator: what it learns does not depend on the
+    others.
     """
 
     def __init__(self, game: Game, generators: list[torch.Generator], hidden: int = 32):
