@@ -43,7 +43,8 @@ def test_every_built_in_workflow_has_an_episode_here():
 
 @pytest.mark.parametrize("name", EPISODES)
 @pytest.mark.parametrize("validate", [False, True])
-async def test_the_event_tables_are_what_happens(name, validate):
+async def test_28_the_event_tables_are_what_happens_in_training_and_validation(name, validate):
+    """MARTI#3: a chain workflow fails only at evaluation."""
     settings, replies = EPISODES[name]
     episode, _ = await play(name, replies, settings, validate=validate)
     assert not episode.dropped and not any(output.invalid for output in episode.outputs)
