@@ -161,3 +161,36 @@ def test_gold_in_the_evidence_is_told_from_the_prompts(write, evidence, found):
     lines[0]["input"], lines[1]["input"] = question, f"{question}\n{evidence}"
     episodes = read_generations(write("a.jsonl", lines)).episodes
     assert episodes.numbers["evidence_has_gold"].tolist() == [found]
+
+
+def transcript(session, reward, *, question="what?", dropped=""):
+    """What `verl-srpo rollout --json` writes of an episode."""
+    members = [{"agent": "alice", "text": "<search>x</search>"}, {"agent": "bob", "text": "<search>x</search>"}]
+    return {
+        "workflow": "search/parallel",
+        "uid": "task0",
+        "session_id": session,
+        "data_source": "hotpotqa",
+        "question": question,
+        "answer": "42",
+        "outcome_reward": reward,
+        "info": {"turns": 1},
+        "dropped": dropped,
+        "costs": {"team_tokens": 12.0, "calls": 2.0, "events": 1.0, "mean_set_size": 2.0},
+        "events": [{"event": 0, "set_size": 2, "members": members}],
+        "unconsumed": [],
+    }
+
+
+def test_transcripts_of_a_rollout_are_episodes(write):
+    path = write("rollout.jsonl", [transcript(0, 1.0), transcript(1, 0.0), transcript(2, None, dropped="timeout")])
+    reading = read_generations(path)
+    episodes = reading.episodes
+    assert episodes.sources == ["hotpotqa"]
+    assert episodes.score.tolist() == [1.0, 0.0]
+    assert episodes.question.tolist() == [0, 0]
+    assert episodes.numbers["team_tokens"].tolist() == [12.0, 12.0]
+    assert episodes.numbers["duplicate_queries"].tolist() == [1.0, 1.0]
+    assert any("an episode without a score, dropped: timeout" in note for note in reading.notes)
+    other = read_generations(write("other.jsonl", [transcript(0, 1.0)])).episodes
+    assert other.pairing == episodes.pairing

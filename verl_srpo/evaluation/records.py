@@ -48,14 +48,17 @@ class BadLine(ValueError):
 def parse_record(line: dict[str, Any]) -> Record:
     """Read one line, given as the object that its JSON holds.
 
-    Two kinds are told apart by their keys. verl's validation dump (``gts`` and ``step`` are there): one line a *row*,
-    ``uid`` = ``<task>_<session>_<index>``, every row of an episode with the episode's score. Anything else: one line
-    an *episode*, where lines with equal ``data_source`` and ``uid`` (or, without a ``uid``, equal ``input``) are
-    samples of one question.
+    Three kinds are told apart by their keys. verl's validation dump (``gts`` and ``step``): one line a *row*, ``uid``
+    = ``<task>_<session>_<index>``, every row of an episode with the episode's score. A transcript (``outcome_reward``
+    and ``events``), as ``verl-srpo rollout --json`` writes them: one line an episode. Anything else: one line an
+    episode, where lines with equal ``data_source`` and ``uid`` (or, without a ``uid``, equal ``input``) are samples of
+    one question.
 
     Raises:
         BadLine: no score, a score that is not a number, or nothing that tells which question the line answers.
     """
+    if "outcome_reward" in line and isinstance(line.get("events"), list):
+        line = _from_transcript(line)
     score = _number(line.get("score"))
     if "score" not in line:
         raise BadLine("no 'score'")
@@ -90,6 +93,23 @@ def parse_record(line: dict[str, Any]) -> Record:
         searches=tuple(" ".join(query.split()).lower() for query in _SEARCH_TAG.findall(output)),
         golds_in_input=_golds_in(line.get("input"), line.get("gts")),
     )
+
+
+def _from_transcript(line: dict[str, Any]) -> dict[str, Any]:
+    """A transcript's numbers under the names that a plain line has."""
+    if line["outcome_reward"] is None:
+        dropped = line.get("dropped")
+        raise BadLine(f"an episode without a score, dropped: {dropped}" if dropped else "an episode without a score")
+    said = [member for event in line["events"] for member in event.get("members", ())]
+    return {
+        **(line.get("info") or {}),
+        **(line.get("costs") or {}),
+        "data_source": line.get("data_source"),
+        "uid": line.get("uid"),
+        "question_id": line.get("question_id") or _digest(str(line.get("question"))),
+        "score": line["outcome_reward"],
+        "output": "\n".join(str(member.get("text", "")) for member in said),
+    }
 
 
 def _number(value: Any) -> float:

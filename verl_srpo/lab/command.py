@@ -2,9 +2,10 @@
 
 import argparse
 
-_DESCRIPTION = """\ Train a small cooperative token game with the functions of verl_srpo.core, in plain torch on the
-CPU, and write a page that holds the paper's claims against what came out. The study resumes where it was stopped:
-finished runs are kept in OUT/runs.
+_DESCRIPTION = """\
+Train a small cooperative token game with the functions of verl_srpo.core, in plain torch on the CPU, and write a page
+that holds the paper's claims against what came out. The study resumes where it was stopped: finished runs are kept in
+OUT/runs.jsonl.
 """
 
 

@@ -3,12 +3,13 @@
 import argparse
 
 _DESCRIPTION = """\
-Read metrics.jsonl (verl's file logger) or TensorBoard event files of training runs and write one self-contained HTML page and
-its charts as PNG files. Works while a run is going on and on damaged files, and says what it skipped.
+Read metrics.jsonl (verl's file logger) or TensorBoard event files of training runs and write one self-contained HTML
+page and its charts as PNG files. Works while a run is going on and on damaged files, and says what it skipped.
 """
 _EPILOG = """\
-A run is PATH or NAME=PATH, a folder or a file; seeds of a run are separated by commas, given again under the same NAME, or
-matched by a pattern. Without a NAME, folders whose names differ only in a final -seed<number> (or -s<number>) are one run:
+A run is PATH or NAME=PATH, a folder or a file; seeds of a run are separated by commas, given again under the same NAME,
+or matched by a pattern. Without a NAME, folders whose names differ only in a final -seed<number> (or -s<number>) are
+seeds of one run:
     verl-srpo report runs/srpo-seed1 runs/srpo-seed2 grpo='runs/grpo-*'
 """
 

@@ -33,7 +33,9 @@ async def score_episode(
         reward, scored = float(outcome.reward), {}
     else:
         reward, scored = await _verl_reward(episode, kwargs, verl_score, encode)
-    return reward, {**{key: _plain(value) for key, value in info.items()}, **episode.costs, **scored}
+    # verl's validation dump has no column for it, and evaluation goes by data set
+    source = {"data_source": str(kwargs["data_source"])} if kwargs.get("data_source") is not None else {}
+    return reward, {**source, **{key: _plain(value) for key, value in info.items()}, **episode.costs, **scored}
 
 
 async def _verl_reward(

@@ -26,6 +26,7 @@ def transcript(episode: Episode, workflow: str, outcome_reward: float | None) ->
         "uid": episode.task.uid,
         "session_id": episode.task.session_id,
         "validate": episode.task.validate,
+        "data_source": episode.task.data.get("data_source"),
         "question": episode.task.question,
         "answer": episode.outcome.answer,
         "outcome_reward": outcome_reward if scored else None,
