@@ -89,8 +89,9 @@ def test_the_switch_is_announced_once(killed_and_resumed):
     assert killed_and_resumed.log.count("[SRPO] preset srpo: workflow math/debate") == 2  # once a start
 
 
-def test_fixed_micro_batches_untied_from_sets(toy, tmp_path):
-    """Micro-batches of 5 rows split sets; padding fills what verl's log-prob pass needs."""
+def test_fixed_micro_batches_and_agents_of_different_temperature(toy, tmp_path):
+    """Micro-batches of 5 rows split sets; padding fills what verl's log-prob pass needs. Log-probs of each agent's
+    rows are recomputed at the temperature that it samples at."""
     job = run(
         tmp_path,
         toy,
@@ -100,9 +101,14 @@ def test_fixed_micro_batches_untied_from_sets(toy, tmp_path):
         f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
         f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=5",
         f"{ACTOR}.ppo_epochs=2",
+        f"{ACTOR}.use_kl_loss=True",
+        "+srpo.agents.solver2.temperature=0.5",
+        "+srpo.agents.judge.temperature=1.7",
     )
+    assert abs(job.steps[0]["actor/kl_loss"]) < 1e-6  # the reference sees the same temperatures
     for step in job.steps:
         assert step["srpo/k3/count"] == 12 and step["srpo/k1/count"] == 12
+        assert step["training/rollout_probs_diff_max"] < 1e-5
         assert step["srpo/rows"] == 48 and step["srpo/padding_rows"] == 2
 
 

@@ -4,7 +4,7 @@ import pytest
 from hydra import compose, initialize_config_module
 
 from verl_srpo.config import SRPOSettings
-from verl_srpo.trainer.checks import check_config
+from verl_srpo.trainer.checks import check_config, check_roster
 
 
 def check(*overrides):
@@ -40,6 +40,27 @@ REFUSED = {
 def test_contradictions_are_refused(override):
     with pytest.raises(ValueError, match=REFUSED[override]):
         check(override)
+
+
+def check_agents(*overrides):
+    from verl_srpo.rollout import build_workflow
+
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("srpo_trainer", list(overrides))
+    settings = SRPOSettings.from_config(config)
+    check_roster(build_workflow(settings.workflow, {}, settings.agents)[1], config)
+
+
+def test_a_greedy_agent_cannot_be_trained():
+    with pytest.raises(ValueError, match=r"agent judge samples at temperature 0 .*validation.temperature=0"):
+        check_agents("+srpo.agents.judge.temperature=0")
+    check_agents("+srpo.agents.judge.validation.temperature=0")
+
+
+def test_fused_kernels_take_one_temperature():
+    with pytest.raises(ValueError, match=r"use_fused_kernels=True .*\{'judge': 0.5\}"):
+        check_agents("+srpo.agents.judge.temperature=0.5", "actor_rollout_ref.model.use_fused_kernels=True")
+    check_agents("+srpo.agents.judge.temperature=1.0", "actor_rollout_ref.model.use_fused_kernels=True")
 
 
 def test_set_importance_and_bypass_exclude_each_other():

@@ -26,6 +26,7 @@ SIGNATURES = {
     (PPOTrainer, "fit"): "(self, agent_loop_manager)",
     (TrainingWorker, "train_mini_batch"): "(self, data)",
     (TrainingWorker, "train_batch"): "(self, data)",
+    (TrainingWorker, "infer_batch"): "(self, data)",
     (ActorRolloutRefWorker, "init_model"): "(self)",
     (AgentLoopWorker, "_compute_score"): "(self, outputs, kwargs)",
     (WORKER_TQ, "_agent_loop_postprocess"): "(self, output, validate, kwargs)",
@@ -51,6 +52,10 @@ def test_fit_sets_up_tracking_once_and_reads_the_last_step_each_time():
     assert source.count("self.logger = Tracking(") == 1
     assert "self.global_steps <= self.total_training_steps" in source
     assert "open(self.filepath" in inspect.getsource(tracking.FileLogger)
+
+
+def test_the_engine_takes_a_temperature_for_each_row():
+    assert "temperature.shape[0] == input_ids.shape[0]" in inspect.getsource(transformer_impl)
 
 
 def test_registries_and_names_that_are_relied_on():

@@ -48,6 +48,7 @@ class SRPOTrainingWorker(TrainingWorker):
         policy_is_old = self._position == 0 and options["first_is_old"]
         self._position += 1
         rows = len(data)
+        use_row_temperatures(data)
         data["srpo_row"] = torch.arange(rows)
         plan = plan_micro_batches(data, self.engine, **self._budget())
 
@@ -67,6 +68,10 @@ class SRPOTrainingWorker(TrainingWorker):
             statistics |= {"srpo/extra_pass": float(needs_pass), "srpo/extra_pass_seconds": seconds}
             tu.get(output, "metrics").update(statistics)
         return output
+
+    def infer_batch(self, data: TensorDict) -> TensorDict:
+        use_row_temperatures(data)
+        return super().infer_batch(data)
 
     def _budget(self) -> dict[str, int | None]:
         config = self.engine_config
@@ -117,10 +122,24 @@ class SRPOTrainingWorker(TrainingWorker):
         return diagnostics.as_metrics(statistics)
 
 
+def use_row_temperatures(data: TensorDict) -> None:
+    """Log-probs of each row at the temperature that its agent sampled at, where agents differ from `rollout`'s.
+
+    verl's engine takes one number for a batch or a tensor (rows,); the number stays where it is right for every row.
+    """
+    if "sampling_temperature" not in data:
+        return
+    temperatures = data["sampling_temperature"].to(torch.float32)
+    if not torch.allclose(temperatures, torch.tensor(float(tu.get(data, "temperature"))), rtol=0, atol=1e-6):
+        data.pop("temperature")
+        data["temperature"] = temperatures
+
+
 class TrainsOnSets:
     """Mixin for verl's workers that hold an actor: puts SRPO's training worker inside."""
 
     actor_worker_cls = SRPOTrainingWorker
+    ref_worker_cls = SRPOTrainingWorker  # for the rows' temperatures; it never trains
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self):

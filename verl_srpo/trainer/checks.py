@@ -27,6 +27,33 @@ def check_config(config, settings: SRPOSettings) -> None:
     _check_engine(config)
 
 
+def check_roster(agents, config) -> None:
+    """Raises ValueError for an agent whose outputs cannot be trained on as they are sampled.
+
+    Args:
+        agents: the workflow's roster with the overrides of `srpo.agents` applied.
+        config: verl's whole configuration.
+    """
+    default = float(OmegaConf.select(config, "actor_rollout_ref.rollout.temperature"))
+    temperatures = {a.name: default if a.sampling.temperature is None else a.sampling.temperature for a in agents}
+    for name, temperature in temperatures.items():
+        if temperature == 0:
+            raise ValueError(
+                f"agent {name} samples at temperature 0 in training: a greedy policy has no log-probs to learn from. "
+                f"Use +srpo.agents.{name}.validation.temperature=0 for greedy validation"
+            )
+    fused = OmegaConf.select(config, "actor_rollout_ref.model.use_fused_kernels")
+    differing = {name: t for name, t in temperatures.items() if abs(t - default) > 1e-6}
+    if fused and differing:
+        _refuse(
+            "actor_rollout_ref.model.use_fused_kernels",
+            True,
+            f"its kernels take one temperature for all rows, and agents differ from rollout.temperature={default}: "
+            f"{differing}",
+            "Set it to False, or let all agents sample at the same temperature.",
+        )
+
+
 def _check_objective(config, settings: SRPOSettings) -> None:
     select = OmegaConf.select
     actor = "actor_rollout_ref.actor"

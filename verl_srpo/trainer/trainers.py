@@ -24,7 +24,7 @@ from verl_srpo.config import SRPOSettings
 from verl_srpo.core import packing
 from verl_srpo.rollout import build_workflow
 from verl_srpo.trainer import metrics as srpo_metrics
-from verl_srpo.trainer.checks import MANAGER, check_config
+from verl_srpo.trainer.checks import MANAGER, check_config, check_roster
 from verl_srpo.trainer.early_warning import EarlyWarning
 from verl_srpo.trainer.metrics_file import lines_until, metrics_path, write_back
 from verl_srpo.trainer.objective import Objective
@@ -52,6 +52,7 @@ class SRPOTrainer:
             if self.settings.workflow is not None:
                 s = self.settings
                 _, agents = build_workflow(s.workflow, s.workflow_kwargs, s.agents)
+                check_roster(agents, config)
                 self.roster = [a.name for a in agents]
                 agent.default_agent_loop = "srpo_workflow"
         super().__init__(config)
