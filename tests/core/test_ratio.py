@@ -63,14 +63,19 @@ def test_half_precision_is_summed_in_single_precision():
     assert ratio.item() == 16.0  # bfloat16 can not count in steps of 2^-8 beyond 2
 
 
-@pytest.mark.parametrize("tokens", [1, 7, 300_000])
-def test_rows_of_any_length_agree_with_the_sum(tokens):
-    # more tokens than one block of the CPU pass, and not a multiple of it
+@pytest.mark.parametrize(("rows", "length"), [(5, 1), (5, 7), (30, 20_011), (3, 300_000)])
+def test_batches_of_any_shape_agree_with_the_sum(rows, length):
+    # less than a block of the CPU pass, several blocks of several rows, rows longer than a block
     draw = torch.Generator().manual_seed(0)
-    log_prob, old = torch.randn(2, 5, tokens, generator=draw, dtype=torch.float64)
-    mask = torch.rand(5, tokens, generator=draw) < 0.5
-    expected = ((log_prob - old) * mask).sum(-1)
-    torch.testing.assert_close(member_log_ratio(log_prob, old, mask), expected, rtol=1e-12, atol=1e-12)
+    log_prob, old = torch.randn(2, rows, length, generator=draw, dtype=torch.float64)
+    mask = torch.rand(rows, length, generator=draw) < 0.5
+    log_prob.requires_grad_()
+    for mask_type in (torch.bool, torch.int64, torch.float32):
+        ratios = member_log_ratio(log_prob, old, mask.to(mask_type), member_norm="mean")
+        expected = ((log_prob - old) * mask).sum(-1) / mask.sum(-1).clamp(min=1)
+        torch.testing.assert_close(ratios, expected, rtol=1e-12, atol=1e-12)
+        slopes = [torch.autograd.grad(value.square().sum(), log_prob)[0] for value in (ratios, expected)]
+        torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)
 
 
 @for_all(10, seed=seeds)

@@ -101,8 +101,8 @@ def set_relative_advantages(
     advantage = value - used.mean
     if scale == "std":
         advantage = advantage / (used.std + epsilon)
-    signal = (used.size >= 2) & (used.std >= _NO_SPREAD)
-    return sets.on_rows(torch.where(signal, advantage, 0.0)).to(returns.dtype)
+    # std is 0 where n < 2
+    return sets.on_rows(torch.where(used.std >= _NO_SPREAD, advantage, 0.0)).to(returns.dtype)
 
 
 def set_populations(

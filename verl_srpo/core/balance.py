@@ -1,6 +1,7 @@
 """Assignment of units to mini-batches by rows, and of sets to ranks by tokens."""
 
 import heapq
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ def deal_sets(sets: Ints, tokens: Ints, ranks: int, capacity: int) -> list[Ints]
     """Deal the rows of a mini-batch to ranks that take up to `capacity` rows each: whole sets, balanced by tokens.
 
     How many sets of each size a rank gets is settled by rows alone. The sets of one size are then dealt in rounds of
-    neighbours in token order, one to each rank. The rounds that matter most go first: the later, more even ones level
-    out what the earlier ones left. Exchanges of sets of equal size finish it. A set that fits nowhere whole is split.
+    neighbours in token order, one to each rank, the longest to the rank with least tokens. Exchanges of sets of equal
+    size even out the rest. A set that fits nowhere whole is split.
 
     Args:
         sets: (n,) number of each row's set; the rows of a set are neighbours.
@@ -46,7 +47,7 @@ def deal_sets(sets: Ints, tokens: Ints, ranks: int, capacity: int) -> list[Ints]
     rank_of_set = np.full(len(starts), -1, dtype=np.int64)
     load = [0] * ranks
     tokens_of_set = set_tokens.tolist()
-    for _, members, participants in _rounds(by_size, set_tokens, counts):
+    for members, participants in _rounds(by_size, counts):
         for index, rank in zip(members, sorted(participants, key=load.__getitem__), strict=True):
             rank_of_set[index] = rank
             load[rank] += tokens_of_set[index]
@@ -92,17 +93,8 @@ def _count_sets(sizes: Ints, ranks: int, capacity: int) -> tuple[list[_Counts], 
     return counts, used
 
 
-class _Round(NamedTuple):
-    """A set for each of the `participants`, the largest first. spread: tokens by which it sets the ranks apart."""
-
-    spread: int
-    members: list[int]
-    participants: list[int]
-
-
-def _rounds(by_size: Ints, set_tokens: Ints, counts: list[_Counts]) -> list[_Round]:
-    """All rounds, the one that sets the ranks farthest apart first."""
-    rounds = []
+def _rounds(by_size: Ints, counts: list[_Counts]) -> Iterator[tuple[list[int], list[int]]]:
+    """(sets, the longest first; the ranks that get one each) of every round, the largest sets first."""
     start = 0
     for _, sets, of_rank in counts:
         group = by_size[start : start + sets]
@@ -110,15 +102,12 @@ def _rounds(by_size: Ints, set_tokens: Ints, counts: list[_Counts]) -> list[_Rou
         everyone = list(range(len(of_rank)))
         full = int(of_rank.min())
         dealt = full * len(everyone)
-        by_round = group[:dealt].reshape(full, len(everyone))
-        spreads = set_tokens[by_round[:, 0]] - set_tokens[by_round[:, -1]]
-        rounds += [_Round(*one, everyone) for one in zip(spreads.tolist(), by_round.tolist(), strict=True)]
+        for members in group[:dealt].reshape(full, len(everyone)).tolist():
+            yield members, everyone
         for turn in range(full, int(of_rank.max())):
             participants = np.flatnonzero(of_rank > turn).tolist()
-            members = group[dealt : dealt + len(participants)].tolist()
+            yield group[dealt : dealt + len(participants)].tolist(), participants
             dealt += len(participants)
-            rounds.append(_Round(int(set_tokens[members[0]]), members, participants))
-    return sorted(rounds, key=lambda one: -one.spread)
 
 
 def _exchange(rank_of_set: Ints, sizes: Ints, set_tokens: Ints, loads: Ints) -> None:
