@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from verl_srpo.evaluation.arguments import seeds_of_runs
 from verl_srpo.evaluation.command import add_parsers
-from verl_srpo.evaluation.evaluate import seeds_of_runs
 
 from .conftest import verl_rows
 
