@@ -11,7 +11,8 @@ import torch
 from problems import Problem, split
 from teacher import lessons
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
@@ -50,22 +51,24 @@ def make_tokenizer(texts: list[str], vocabulary: int = 768) -> PreTrainedTokeniz
     return tokenizer
 
 
-def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
+def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
+    """Randomly initialised; Qwen 3's architecture, since transformers forces Qwen 2's tokenizer upon a Qwen 2."""
     torch.manual_seed(seed)
-    config = Qwen2Config(
+    config = Qwen3Config(
         vocab_size=len(tokenizer),  # exactly: else the rollout and the trainer normalise over different vocabularies
         hidden_size=160,
         intermediate_size=512,
         num_hidden_layers=3,
-        num_attention_heads=5,  # of 32: vLLM on a CPU takes few head sizes
+        num_attention_heads=5,
         num_key_value_heads=5,
+        head_dim=32,  # the smallest that vLLM takes on a CPU
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return Qwen2ForCausalLM(config).float()
+    return Qwen3ForCausalLM(config).float()
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, messages: list[dict], line: str) -> tuple[list[int], list[int]]:
@@ -119,6 +122,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
+    disable_progress_bar()
     train, _ = split(arguments.seed, test_size=100)
     sample = lessons(arguments.workflow, train[:500], arguments.seed)
     tokenizer = make_tokenizer(

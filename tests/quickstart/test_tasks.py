@@ -10,6 +10,7 @@ from make_data import write
 from make_model import IGNORE, batch_of, encode, make_model, make_tokenizer, warm_up
 from problems import CARRY_SHARE, Problem, split
 from teacher import FORGETS_CARRY, lessons, work_out
+from transformers import AutoTokenizer
 
 from verl_srpo.rewards import compute_score
 
@@ -91,6 +92,16 @@ def test_the_tokenizer_keeps_digits_apart_and_loses_nothing(small):
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     assert tokenizer.decode(ids) == text
     assert all(sum(letter.isdigit() for letter in tokenizer.decode([token])) <= 1 for token in ids)
+
+
+def test_what_training_and_rollout_load_is_this_tokenizer(small, tmp_path):
+    """transformers replaces the tokenizer of some architectures by their own class, whatever was saved."""
+    tokenizer, shown = small
+    tokenizer.save_pretrained(tmp_path)
+    make_model(tokenizer, 0).save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for messages, line in shown:
+        assert encode(loaded, messages, line) == encode(tokenizer, messages, line)
 
 
 def test_labels_are_the_teachers_line_and_the_end_of_his_turn(small):
