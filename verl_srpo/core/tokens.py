@@ -1,7 +1,8 @@
 """The only passes over (N, T) tokens that a set ratio needs: read the mask, sum the differences, spread the gradient.
 
-On a CPU they go block by block, so that intermediate results stay in cache, and select by bits: the cost does not
-depend on where the mask is set, as it does with a branch a token.
+On a CPU the sums go block by block, so that intermediate results stay in cache, and select by bits: the cost does not
+depend on where the mask is set, as it does with a branch a token. Blocks are large, because each operation on one waits
+for all threads.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-_CPU_BLOCK_TOKENS = 1 << 18
+_CPU_BLOCK_TOKENS = 1 << 19
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
@@ -60,20 +61,14 @@ class _MaskedDifferenceSum(torch.autograd.Function):
         total = torch.empty(len(mask), dtype=dtype)
         for rows in _blocks(mask):
             difference = log_prob[rows].to(dtype) - old_log_prob[rows].to(dtype)
-            difference.view(bits).bitwise_and_(all_ones[rows].to(bits))
+            difference.view(bits).bitwise_and_(all_ones[rows])
             torch.sum(difference, -1, out=total[rows])
         return total
 
     @staticmethod
     def backward(ctx, grad: Tensor):  # type: ignore[override]
         (mask,) = ctx.saved_tensors
-        grad = grad.to(ctx.dtype)[:, None]
-        if not _by_blocks(mask) or torch.is_grad_enabled():
-            return torch.where(mask, grad, torch.zeros((), dtype=ctx.dtype, device=mask.device)), None, None
-        spread = torch.empty(mask.shape, dtype=ctx.dtype)
-        for rows in _blocks(mask):
-            spread[rows].copy_(mask[rows].view(torch.uint8)).mul_(grad[rows])
-        return spread, None, None
+        return mask.view(torch.uint8).to(ctx.dtype).mul_(grad.to(ctx.dtype)[:, None]), None, None
 
 
 def _by_blocks(mask: Tensor) -> bool:
