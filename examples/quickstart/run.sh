@@ -7,6 +7,7 @@
 #   STEPS=30              training steps
 #   WORKFLOW=math/debate  a registered workflow (`verl-srpo workflows`) or path/to/file.py:Class
 #   MODEL=/path           a Hugging Face folder of your own instead of the small model that is made here
+#   PRESET=srpo           a preset of verl_srpo/config/srpo, to compare with
 #   SEED=0                of the tasks, the model and the training
 #   RUN=runs/NAME         folder of the run; default runs/quickstart-<date>-<time>
 set -euo pipefail
@@ -54,7 +55,7 @@ echo "Training $workflow for $steps steps; run folder: $run"
 export VERL_FILE_LOGGER_PATH=$run/metrics.jsonl
 actor=actor_rollout_ref.actor rollout=actor_rollout_ref.rollout
 python "$here/watch.py" "$run" --steps "$steps" -- \
-    python -W ignore -m verl.trainer.main_ppo +backend=cpu +srpo=srpo \
+    python -W ignore -m verl.trainer.main_ppo +backend=cpu "+srpo=${PRESET:-srpo}" \
     algorithm.adv_estimator=srpo "srpo.workflow=$workflow" \
     "actor_rollout_ref.model.path=$model" \
     "data.train_files=$data/train.parquet" "data.val_files=$data/test.parquet" "data.seed=$seed" \

@@ -15,6 +15,7 @@ SMALL = (
     "data.max_response_length=16",
     "data.val_max_samples=8",
     "actor_rollout_ref.rollout.n=3",
+    "actor_rollout_ref.rollout.max_model_len=500",
     "actor_rollout_ref.actor.ppo_mini_batch_size=2",
 )
 
