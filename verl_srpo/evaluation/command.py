@@ -64,15 +64,16 @@ def run(args: argparse.Namespace) -> int:
 
     complaints = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
-        evaluation, unusable = evaluate(
-            args.runs,
-            one_run=args.seeds,
-            step=args.step,
-            baseline=args.baseline,
-            metric=args.metric,
-            threshold=args.correct_at,
-            budgets=args.budget,
-        )
+        with complaints.status("evaluating"):  # a spinner, on terminals only
+            evaluation, unusable = evaluate(
+                args.runs,
+                one_run=args.seeds,
+                step=args.step,
+                baseline=args.baseline,
+                metric=args.metric,
+                threshold=args.correct_at,
+                budgets=args.budget,
+            )
     except UnusableFile as error:
         complaints.print(str(error), style="red")
         return 2

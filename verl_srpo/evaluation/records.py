@@ -77,7 +77,8 @@ def parse_record(line: dict[str, Any]) -> Record:
     output = line.get("output")
     output = output if isinstance(output, str) else ""
     step = _number(line.get("step"))
-    numbers = {name: value for name in NUMBER_COLUMNS if not math.isnan(value := _number(line.get(name)))}
+    known = {name: _number(line[name]) for name in NUMBER_COLUMNS if name in line}
+    numbers = {name: value for name, value in known.items() if not math.isnan(value)}
     if "f1" in numbers and "acc" in numbers:  # search rewards: what makes an answer right there is the exact match
         numbers.setdefault("em", numbers["acc"])
     return Record(
