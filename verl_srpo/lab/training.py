@@ -38,11 +38,10 @@ class Variant:
 class Curves:
     """One seed's run.
 
-    reward, gradient_norm, clip_fraction: a number a step; the gradient norm is the mean over the step's updates,
-    before it is cut; the clip fraction is of units (sets, members or tokens) at the step's last update. By set size K:
-    reward_by_size, the mean reward over the last tenth of the steps; spread, the variance of the set log-ratio, the
-    variance of the member log-ratio and the mean pairwise covariance (eq. 5) at the last update of a step, averaged
-    over the steps.
+    reward, gradient_norm, clip_fraction: a number a step; the gradient norm is the mean over the step's updates, the
+    clip fraction is of units (sets, members or tokens) at the step's last update. By set size K: reward_by_size, the
+    mean reward over the last tenth of the steps; spread, the variance of the set log-ratio, the variance of the member
+    log-ratio and the mean pairwise covariance (eq. 5) at the last update of a step, averaged over the steps.
     """
 
     seed: int
@@ -67,7 +66,7 @@ def train(variant: Variant, seeds: list[int]) -> list[Curves]:
         reward = torch.stack([rewards(game, batch, said) for batch, said in zip(batches, tokens, strict=True)])
         step = Step(variant, batches, tokens, reward)
         with torch.no_grad():
-            old_log_prob = policies.log_prob(batches, tokens)
+            log_prob = old_log_prob = policies.log_prob(batches, tokens)
         norms = []
         for _ in range(variant.epochs):
             optimizer.zero_grad(set_to_none=True)
