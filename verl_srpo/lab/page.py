@@ -20,17 +20,18 @@ page is written by `verl-srpo lab`; no number in it is typed.
 another's, and a position is won when the tokens spoken there add up to the number modulo {vocabulary}. The reward is
 the share of positions won. As long as one agent speaks at random the sum is random whatever the others do, so that
 only agents that settle on a convention together are paid: credit belongs to the joint action. All agents share one
-small network, which has been taught such a convention to a token probability of {competence}, as a language model comes
-to reinforcement learning with some skill. It is trained with the same functions of `verl_srpo.core` that the trainer uses: {steps} steps of
-{tasks} tasks with {rollouts} rollouts, {epochs} updates a step, Adam at {learning_rate}.
+small network, which has been taught such a convention to a token probability of {competence}, as a language model
+comes to reinforcement learning with some skill. It is trained with the same functions of `verl_srpo.core` that the
+trainer uses: {steps} steps of {tasks} tasks with {rollouts} rollouts, {epochs} updates a step, Adam at
+{learning_rate}.
 
 **Fair.** In each comparison sets, advantages, task streams, first policies and learning rate are the same for every
-variant; one thing changes at a time. Every variant is shown at the common clip range {common} (ratios in [1/(1+{common}), 1+{common}])
-and at its own best one of {clips}, chosen by the final reward on {tuning} tuning seeds that are used for nothing else.
-All other numbers are over {seeds} reporting seeds. "Final" is the mean reward over the last tenth of the steps,
-brackets are 95% Student intervals over seeds, differences are taken seed by seed. A claim counts as supported when the
-interval of its difference, with each variant at its own best clip range, lies above zero, as contradicted when it lies
-below.
+variant; one thing changes at a time. Every variant is shown at the common clip range {common} (ratios in
+[1/(1+{common}), 1+{common}]) and at its own best one of {clips}, chosen by the final reward on {tuning} tuning seeds
+that are used for nothing else. All other numbers are over {seeds} reporting seeds. "Final" is the mean reward over
+the last tenth of the steps, brackets are 95% Student intervals over seeds, differences are taken seed by seed. A
+claim counts as supported when the interval of its difference, with each variant at its own best clip range, lies
+above zero, as contradicted when it lies below.
 """
 _QUICK = "\n> **A quick try, not evidence**: few seeds and a fifth of the steps.\n"
 _TEXTS = {

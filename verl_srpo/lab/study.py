@@ -121,10 +121,15 @@ def work(store: Store, wanted: list[tuple[Variant, list[int]]], workers: int, wh
         ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool,
     ):
         bar = progress.add_task(what, total=sum(_cost(job) for job in jobs))
+        said = 0
         for future in as_completed([pool.submit(_run, job) for job in jobs]):
             job, curves = future.result()
             store.add(job.variant, curves)
             progress.advance(bar, _cost(job))
+            tenths = int(progress.tasks[0].percentage // 10)
+            if not progress.console.is_terminal and tenths > said:  # a log file shows no moving bar
+                said = tenths
+                print(f"{what}: {10 * tenths}%", flush=True)
 
 
 def _jobs(store: Store, wanted: list[tuple[Variant, list[int]]]) -> Iterator[Job]:
