@@ -139,9 +139,10 @@ def test_tokens_are_as_even_over_ranks_as_verls_own_partition(ranks, largest_set
 
 
 def test_heavy_shares_of_mini_batches_alternate_over_ranks():
-    # four mini-batches of one long and one short row: a rank that always took the long one would hold 40 of 48 tokens
-    layout = pack_mini_batches(range(8), [10, 2] * 4, ranks=2, mini_batches=4)
-    assert np.bincount(layout.rank_of(), weights=np.array([10, 2] * 4)[layout.order]).tolist() == [24, 24]
+    # each mini-batch: a set of two short rows on one rank, two long rows on the other
+    set_ids, tokens = np.array([0, 0, 1, 2, 3, 3, 4, 5]), np.array([1, 1, 10, 10, 1, 1, 10, 10])
+    layout = pack_mini_batches(set_ids, tokens, ranks=2, mini_batches=2, task_ids=set_ids // 3)
+    assert np.bincount(layout.rank_of(), weights=tokens[layout.order]).tolist() == [22, 22]
 
 
 def test_ranks_with_room_to_spare_hold_equal_rows():

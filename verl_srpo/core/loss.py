@@ -89,15 +89,16 @@ def srpo_loss(
     check_number("clip_high", clip_high, low=0.0)
     check_token_arguments(log_prob, old_log_prob, response_mask)
     check_ids("set_ids", set_ids)
-    check_like("set_ids", set_ids, "log_prob", log_prob, dims=1)
-    columns = {"advantages": advantages}
-    whole_set = {"set_log_ratios": set_log_ratios, "set_sizes": set_sizes, "set_tokens": set_tokens}
-    for name, column in {"weights": weights, **whole_set}.items():
-        if column is not None:
-            columns[name] = column
-    for name, column in columns.items():
-        check_like(name, column, "log_prob", log_prob, dims=1)
     check_floating("advantages", advantages)
+    optional = {
+        "weights": weights,
+        "set_log_ratios": set_log_ratios,
+        "set_sizes": set_sizes,
+        "set_tokens": set_tokens,
+    }
+    columns = {"advantages": advantages, **{name: given for name, given in optional.items() if given is not None}}
+    for name, column in {"set_ids": set_ids, **columns}.items():
+        check_like(name, column, "log_prob", log_prob, dims=1)
     _check_whole_set_numbers(unit, set_log_ratios, set_sizes, set_tokens)
 
     rows = group_rows(set_ids)
@@ -113,10 +114,10 @@ def srpo_loss(
         if unit == "member":
             terms = member_terms(member, size.whole, clip)
         else:
-            if set_log_ratios is None:
+            whole = set_log_ratios
+            if whole is None:
                 whole = whole_set_log_ratio(member.detach(), rows, size.whole, cardinality_norm)
-            else:
-                whole = torch.where(rows.present, set_log_ratios.to(member.dtype), 0.0)
+            whole = torch.where(rows.present, whole.to(member.dtype), 0.0)
             terms = set_terms(member, whole, size.whole, cardinality_norm, clip)
 
     if weights is None:

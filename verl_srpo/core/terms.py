@@ -15,10 +15,12 @@ class Clip(NamedTuple):
     low: float
     high: float
 
-    def __call__(self, log_ratio: Tensor, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(loss, ratio, clipped low, clipped high) of each entry of `log_ratio`."""
+    def __call__(self, log_ratio: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(loss, ratio, clipped low, clipped high) of each entry of `log_ratio`, (N,) or (N, T)."""
         ratio = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
-        advantage = advantage.to(ratio.dtype)
+        advantage = self.advantage.to(ratio.dtype)
+        if ratio.dim() == 2:
+            advantage = advantage[:, None]
         loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - self.low, 1 + self.high) * advantage)
         ratio = ratio.detach()
         low = ((ratio < 1 - self.low) & (advantage < 0)).to(ratio.dtype)
@@ -40,7 +42,7 @@ def set_terms(member_log_ratios: Tensor, set_log_ratios: Tensor, size: Tensor, n
     """One ratio a set, from L_S as a number and each row's own l_j."""
     coefficients = cardinality_coefficient(size, norm, member_log_ratios.dtype)
     log_ratio = joint_log_ratio(set_log_ratios, member_log_ratios, coefficients)
-    loss, ratio, low, high = clip(log_ratio, clip.advantage)
+    loss, ratio, low, high = clip(log_ratio)
     # value: 1/K of the set's loss on each of its K rows. Gradient: whole, each row has that by its own l_j alone
     loss = loss.detach() / size + (loss - loss.detach())
     return Terms(loss, log_ratio.detach() / size, ratio / size, low / size, high / size)
@@ -48,7 +50,7 @@ def set_terms(member_log_ratios: Tensor, set_log_ratios: Tensor, size: Tensor, n
 
 def member_terms(log_ratio: Tensor, size: Tensor, clip: Clip) -> Terms:
     """One ratio a member; a set's loss is the mean over its members."""
-    loss, ratio, low, high = clip(log_ratio, clip.advantage)
+    loss, ratio, low, high = clip(log_ratio)
     return Terms(*(part / size for part in (loss, log_ratio.detach(), ratio, low, high)))
 
 
@@ -58,7 +60,7 @@ def token_terms(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, tokens: Te
     zero = torch.zeros((), dtype=dtype, device=log_prob.device)
     # masked before exp: what an excluded position holds must not reach the gradient either
     log_ratio = torch.where(mask, log_prob.to(dtype) - old_log_prob.detach().to(dtype), zero)
-    loss, ratio, low, high = clip(log_ratio, clip.advantage[:, None])
+    loss, ratio, low, high = clip(log_ratio)
     divisor = tokens.to(dtype)
     parts = (loss, log_ratio.detach(), ratio, low, high)
     return Terms(*(torch.where(mask, part, zero).sum(-1) / divisor for part in parts))
