@@ -54,6 +54,8 @@ def test_a_folder_gives_its_last_step(write):
     folder = write("val/10.jsonl", verl_rows("t", 0, 1.0, step=10)).parent
     assert read_generations(folder).step == 10
     assert read_generations(folder, step=9).episodes.score.tolist() == [0.0]
+    write("run/validation/3.jsonl", verl_rows("t", 0, 1.0, step=3))
+    assert read_generations(folder.parent / "run").step == 3
     with pytest.raises(UnusableFile, match=r"no 11\.jsonl; it has steps 9, 10"):
         read_generations(folder, step=11)
 

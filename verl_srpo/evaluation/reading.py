@@ -34,6 +34,8 @@ class Reading:
 def read_generations(path: str | Path, *, step: int | None = None) -> Reading:
     """Read a JSON-lines file, or a folder of ``<step>.jsonl`` files as ``trainer.validation_data_dir`` holds them.
 
+    A run's folder with such files in its ``validation`` stands for that.
+
     step: the training step to read; None takes the last one there is.
 
     Raises:
@@ -66,6 +68,8 @@ def steps_of(path: str | Path) -> list[int]:
 
 def _file_of_step(folder: Path, step: int | None) -> Path:
     steps = steps_of(folder)
+    if not steps and (steps := steps_of(folder / "validation")):
+        folder = folder / "validation"
     if not steps:
         raise UnusableFile(
             f"{folder}: no <step>.jsonl file in this folder; set trainer.validation_data_dir to have verl write them"
