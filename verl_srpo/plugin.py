@@ -39,7 +39,9 @@ def _complete_registries(module) -> None:
 def register() -> None:
     """Registers everything; safe to call twice. Raises with the reason when the plugin cannot work here."""
     from verl_srpo.import_hook import after_import
+    from verl_srpo.log import install_handler
 
+    install_handler()
     _check_verl_version()
     after_import("verl.trainer.ppo.v1", _complete_trainers)
     after_import("verl.trainer.ppo.core_algos", _complete_registries)

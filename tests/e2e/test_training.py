@@ -79,7 +79,7 @@ def test_kl_and_entropy_are_there(killed_and_resumed):
 def test_validation_ran_the_same_workflow(killed_and_resumed):
     """Field report 28: a workflow that fails in evaluation only."""
     last = killed_and_resumed.steps[-1]
-    assert last["val-aux/srpo/episodes_kept"] == 8
+    assert last["val-aux/srpo/rollout/episodes_kept"] == 8
     lines = [json.loads(x) for x in (killed_and_resumed.folder / "validation" / "5.jsonl").read_text().splitlines()]
     assert len(lines) == 8 * 3
     assert {"uid", "score", "acc", "team_tokens", "calls"} <= set(lines[0])

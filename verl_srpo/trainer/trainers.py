@@ -31,7 +31,6 @@ from verl_srpo.trainer.objective import Objective
 from verl_srpo.trainer.rows import apart, complete_rows, read_rows
 
 logger = logging.getLogger(__name__)
-logger.setLevel("INFO")
 
 ACTOR_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
@@ -127,13 +126,13 @@ class SRPOTrainer:
         except RuntimeError as error:
             if "no materializable trajectories" not in str(error):
                 raise
-            dropped = self._dropped(self.agent_loop_manager.drain_statistics("train"))
+            dropped = self._counters(self.agent_loop_manager.drain_statistics("train"))
             raise RuntimeError(self._nothing_left(dropped)) from error
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, logging_prefix="global_seqlen", keep_minibatch=False):
         """Removes incomplete sets, packs whole tasks and sets into mini-batches and ranks, pads, and reorders."""
         if len(batch) == 0:
-            raise RuntimeError(self._nothing_left(self._dropped(self.agent_loop_manager.drain_statistics("train"))))
+            raise RuntimeError(self._nothing_left(self._counters(self.agent_loop_manager.drain_statistics("train"))))
         rows = read_rows(batch)
         if self.settings.active_set == "output":
             rows = apart(rows)
@@ -141,7 +140,7 @@ class SRPOTrainer:
         if not rows.tagged.any() and not self._said_untagged:
             self._said_untagged = True
             logger.warning("[SRPO] rows come without set tags: every row is an active set of its own")
-        statistics = self._dropped(self.agent_loop_manager.drain_statistics("train"))
+        statistics = self._counters(self.agent_loop_manager.drain_statistics("train"))
         if not complete.any():
             raise RuntimeError(self._nothing_left({**statistics, "srpo/dropped/incomplete": int((~complete).sum())}))
         kept_ids = np.where(complete, rows.set_id, -1 - np.arange(len(rows)))
@@ -183,8 +182,10 @@ class SRPOTrainer:
         }
 
     @staticmethod
-    def _dropped(statistics: dict[str, float]) -> dict[str, float]:
-        return {f"srpo/{name}": value for name, value in statistics.items()}
+    def _counters(statistics: dict[str, float]) -> dict[str, float]:
+        """The agent loop workers' counters: what was dropped beside our own such counts, the rest apart."""
+        apart = {n: "" if n.startswith(("dropped", "failed_calls")) else "rollout/" for n in statistics}
+        return {f"srpo/{apart[name]}{name}": value for name, value in statistics.items()}
 
     def _nothing_left(self, dropped: dict[str, float]) -> str:
         counts = {k.removeprefix("srpo/"): v for k, v in dropped.items() if "dropped" in k or "failed" in k}
@@ -242,8 +243,8 @@ class SRPOTrainer:
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
-        statistics = self.agent_loop_manager.drain_statistics("val")
-        return metrics | {f"val-aux/srpo/{name}": value for name, value in statistics.items()}
+        statistics = self._counters(self.agent_loop_manager.drain_statistics("val"))
+        return metrics | {f"val-aux/{name}": value for name, value in statistics.items()}
 
 
 class SRPOTrainerSync(SRPOTrainer, PPOTrainerSync):
