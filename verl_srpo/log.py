@@ -1,7 +1,7 @@
 """Makes sure that what this package logs is seen.
 
-verl's task runner ends up with a root handler that shows errors only, set by a library that it imports; a warning about a
-run that is about to collapse must not go under with that.
+verl's task runner ends up with a root handler that shows errors only, set by a library that it imports; a warning about
+a run that is about to collapse must not go under with that.
 """
 
 import logging

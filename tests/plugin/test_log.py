@@ -1,6 +1,7 @@
 """Warnings of this package are shown once, whatever a library did to the root logger."""
 
 import logging
+import sys
 
 import pytest
 
@@ -9,10 +10,14 @@ from verl_srpo.log import UnlessRootShows, install_handler
 
 @pytest.fixture
 def root_level(monkeypatch):
-    """Sets the level of the root logger's only handler, which writes to nothing."""
-    handler = logging.NullHandler()
-    monkeypatch.setattr(logging.root, "handlers", [handler])
-    return handler.setLevel
+    """Leaves the root logger one handler, of the level given; called in the test, after pytest has added its own."""
+
+    def leave(level):
+        handler = logging.NullHandler()
+        handler.setLevel(level)
+        monkeypatch.setattr(logging.root, "handlers", [handler])
+
+    return leave
 
 
 def own_handler():
@@ -24,8 +29,6 @@ def own_handler():
 
 @pytest.mark.parametrize(("level", "written"), [("ERROR", True), ("WARNING", False), ("NOTSET", False)])
 def test_a_warning_is_written_where_the_root_logger_hides_it(root_level, level, written, capsys, monkeypatch):
-    import sys
-
     root_level(level)
     monkeypatch.setattr(own_handler(), "stream", sys.stderr)
     logging.getLogger("verl_srpo.trainer").warning("the clip cuts off 80%")
@@ -33,8 +36,6 @@ def test_a_warning_is_written_where_the_root_logger_hides_it(root_level, level, 
 
 
 def test_information_is_shown_by_default(root_level, capsys, monkeypatch):
-    import sys
-
     root_level("ERROR")
     monkeypatch.setattr(own_handler(), "stream", sys.stderr)
     logging.getLogger("verl_srpo.trainer").info("what was switched on")
