@@ -118,7 +118,7 @@ def join_records(records: Iterable[Record]) -> Episodes:
     if searches and "evidence_has_gold" not in numbers:
         pairs = [(first[key].golds_in_input, record.golds_in_input) for key, record in last.items()]
         numbers["evidence_has_gold"] = np.array(
-            [np.nan if None in pair else float(pair[1] > pair[0]) for pair in pairs], dtype=np.float64
+            [np.nan if a is None or b is None else float(b > a) for a, b in pairs], dtype=np.float64
         )
     score = np.array([record.score for record in records], dtype=np.float64)
     return Episodes(list(sources), source, pairing, question, score, answer, numbers)

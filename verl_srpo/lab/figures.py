@@ -74,10 +74,10 @@ def _cardinality(plt, outcomes: list[Outcome]):
 
 def _reductions(plt, outcomes: list[Outcome]):
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6))
+    sizes = outcomes[0].case.variant.game.set_sizes
     for number, outcome in enumerate(outcomes):
         _band(axes[0], outcome.own, lambda r: r.curves.reward, outcome.case.label, _COLOURS[number])
         _band(axes[1], outcome.own, lambda r: r.curves.gradient_norm, outcome.case.label, _COLOURS[number])
-        sizes = outcome.case.variant.game.set_sizes
         rewards = [interval(outcome.own, lambda r, size=size: r.curves.reward_by_size[size]) for size in sizes]
         _points(axes[2], range(len(sizes)), rewards, outcome.case.label, _COLOURS[number], shift=0.1 * number - 0.05)
     axes[0].set(title="reward, each at its own best clip range", xlabel="step", ylim=(0, 1.02))

@@ -17,6 +17,13 @@ class Policies(nn.Module):
     others.
     """
 
+    target: Tensor
+    rank: Tensor
+    position: Tensor
+    previous: Tensor
+    inner: Tensor
+    outer: Tensor
+
     def __init__(self, game: Game, generators: list[torch.Generator], hidden: int = 32):
         super().__init__()
         self.game = game

@@ -14,7 +14,7 @@ from .results import Result, Store
 from .training import Curves, Variant, train
 
 _TUNING_BASE = 1000  # tuning seeds are 1000, 1001, ...: a clip is never chosen by the seeds that report it
-_BLOCK = 8  # seeds trained side by side in one job
+_BLOCK = 10  # seeds trained side by side in one job
 
 
 @dataclass(frozen=True)

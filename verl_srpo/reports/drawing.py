@@ -1,6 +1,6 @@
 """How charts look, and the few kinds of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from .runs import Band, Series
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#7F7F7F")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#888888",
     "axes.grid": True,
@@ -62,9 +62,11 @@ def colour(number: int) -> str:
 def new_axes(ylabel: str = ""):
     """An empty chart over steps: figure and axes."""
     figure, axes = pyplot().subplots()
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlabel("step")
     axes.set_ylabel(ylabel)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure, axes
 
 
@@ -105,7 +107,7 @@ def stack(axes, steps: np.ndarray, layers: dict[str, np.ndarray]) -> None:
     )
 
 
-def bars(axes, groups: Sequence[str], parts: dict[str, Sequence[float]]) -> None:
+def bars(axes, groups: Sequence[str], parts: Mapping[str, Sequence[float]]) -> None:
     """One horizontal bar a group, cut into named parts."""
     left = np.zeros(len(groups))
     for number, (name, widths) in enumerate(parts.items()):

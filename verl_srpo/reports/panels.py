@@ -311,7 +311,7 @@ def phases(groups: Groups) -> Iterator[Chart]:
             drawing.stack(axes, whole.steps, layers)
         else:
             drawing.bars(axes, [f"step {whole.steps[0]}"], {name: [seconds[0]] for name, seconds in layers.items()})
-        axes.set_ylim(0, 1.05 * np.quantile(whole.mean, 0.98) if len(whole.steps) > 20 else None)
+        axes.set_ylim(0, 1.05 * float(np.quantile(whole.mean, 0.98)) if len(whole.steps) > 20 else None)
         handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0))
         yield Chart(
