@@ -17,12 +17,11 @@ from verl_srpo.core.sets import (
     SetRows,
     check_equal_within_sets,
     check_finite,
-    differing_rows,
     group_rows,
     set_size,
     set_sum,
 )
-from verl_srpo.core.terms import Clip, Terms, member_terms, set_terms, token_terms
+from verl_srpo.core.terms import STATISTICS, Clip, Terms, member_terms, set_terms, token_terms
 from verl_srpo.core.tokens import check_mask, read_mask
 from verl_srpo.core.weights import normalised_weights
 
@@ -104,13 +103,15 @@ def srpo_loss(
     rows = group_rows(set_ids)
     mask, lengths, mask_valid = read_mask(response_mask)
     size = _Count.of("set_sizes", "rows", set_size(rows), set_sizes, rows)
-    tokens = _Count.of("set_tokens", "response tokens", set_sum(lengths, rows), set_tokens, rows)
+    counts = [size]
     clip = Clip(torch.where(rows.present, advantages, 0.0).detach(), clip_low, clip_high)
     if unit == "token":
+        tokens = _Count.of("set_tokens", "response tokens", set_sum(lengths, rows), set_tokens, rows)
+        counts.append(tokens)
         terms = token_terms(log_prob, old_log_prob, mask & rows.present[:, None], tokens.whole, clip)
     else:
         member = masked_log_ratio(log_prob, old_log_prob, mask, lengths, member_norm)
-        member = torch.where(rows.present, member, torch.zeros_like(member))
+        member = torch.where(rows.present, member, 0.0)
         if unit == "member":
             terms = member_terms(member, size.whole, clip)
         else:
@@ -127,17 +128,18 @@ def srpo_loss(
     loss = (weight.to(terms.loss.dtype) * terms.loss).sum()
 
     # metrics and the verdicts on contents come to the host together: the one synchronisation
-    wrong = size.too_small | tokens.too_small
-    for column in columns.values():
-        wrong = wrong | differing_rows(column, rows) | (rows.present & ~column.isfinite())
-    metrics = {"loss": loss, **_metrics(terms, rows, size.whole, lengths)}
-    numbers = (*metrics.values(), mask_valid, ~wrong.any())
-    *values, mask_valid_here, columns_valid = torch.stack([number.detach().double() for number in numbers]).tolist()
-    if not mask_valid_here:
+    numbers = [loss.detach()[None], _sums(terms, rows, size.whole, lengths), mask_valid[None]]
+    numbers.append(_valid(columns, counts, rows)[None])
+    value, sets, present, empty, *sums, mask_is_valid, columns_are_valid = torch.cat(
+        [number.double() for number in numbers]
+    ).tolist()
+    if not mask_is_valid:
         check_mask("response_mask", response_mask, mask_valid)
-    if not columns_valid:
-        _raise_fault(columns, size, tokens, rows, set_ids)
-    return loss, dict(zip(metrics, values, strict=True))
+    if not columns_are_valid:
+        _raise_fault(columns, counts, rows, set_ids)
+    metrics = {"loss": value, "sets": sets, "rows": present, "padding_rows": len(set_ids) - present}
+    means = {name: total / sets if sets else 0.0 for name, total in zip(STATISTICS, sums, strict=True)}
+    return loss, {**metrics, "empty_members": empty, **means}
 
 
 class _Count(NamedTuple):
@@ -171,27 +173,29 @@ def _check_whole_set_numbers(
         )
 
 
-def _metrics(terms: Terms, rows: SetRows, size: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Scalars on the device of the loss."""
-    present = rows.present
-    sets = torch.where(present, 1.0 / size.double(), 0.0).sum()
-    metrics = {
-        "sets": sets,
-        "rows": present.sum(),
-        "padding_rows": (~present).sum(),
-        "empty_members": (present & (lengths == 0)).sum(),
-    }
-    means = ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
-    for name, column in zip(means, terms[1:], strict=True):
-        metrics[name] = torch.where(present, column, 0.0).double().sum() / sets.clamp(min=1e-30)
-    return metrics
+def _sums(terms: Terms, rows: SetRows, size: Tensor, lengths: Tensor) -> Tensor:
+    """(7,) float64, padding rows left out: sets, rows, rows without a response token, and sums of the statistics."""
+    share = 1.0 / size.double()
+    columns = torch.cat([torch.stack([share, torch.ones_like(share), lengths == 0]), terms.statistics])
+    return torch.where(rows.present, columns, 0.0).sum(1)
 
 
-def _raise_fault(columns: dict[str, Tensor], size: _Count, tokens: _Count, rows: SetRows, set_ids: Tensor) -> None:
+def _valid(columns: dict[str, Tensor], counts: list[_Count], rows: SetRows) -> Tensor:
+    """Whether each set has one finite number in every column, and no less of anything than is in this call."""
+    numbers = torch.stack([column.detach().double() for column in columns.values()])
+    ordered = numbers[:, rows.order]
+    differs = (ordered[:, 1:] != ordered[:, :-1]) & ~rows.starts[1:] & rows.present[rows.order[1:]]
+    wrong = ~numbers.isfinite() & rows.present
+    for count in counts:
+        wrong = wrong | count.too_small
+    return ~(differs.any() | wrong.any())
+
+
+def _raise_fault(columns: dict[str, Tensor], counts: list[_Count], rows: SetRows, set_ids: Tensor) -> None:
     for name, column in columns.items():
         check_finite(name, column, set_ids, rows)
         check_equal_within_sets(name, column, set_ids, rows)
-    for count in (size, tokens):
+    for count in counts:
         if bool(count.too_small.any()):
             row = int(count.too_small.nonzero()[0])
             raise ValueError(

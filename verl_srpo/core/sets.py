@@ -24,8 +24,7 @@ class SetRows(NamedTuple):
 
 def group_rows(set_ids: Tensor) -> SetRows:
     """Group rows (N,) by identifier."""
-    order = torch.argsort(set_ids, stable=True)
-    ordered = set_ids[order]
+    ordered, order = torch.sort(set_ids, stable=True)
     starts = torch.ones_like(ordered, dtype=torch.bool)
     starts[1:] = ordered[1:] != ordered[:-1]
     number = torch.empty_like(order).scatter_(0, order, starts.cumsum(0) - 1)
@@ -34,7 +33,7 @@ def group_rows(set_ids: Tensor) -> SetRows:
 
 def set_sum(values: Tensor, rows: SetRows) -> Tensor:
     """Sum of `values` (N,) over each set, on each of the set's rows; 0 on padding rows. Summed in float64."""
-    values = torch.where(rows.present, values, torch.zeros_like(values))
+    values = torch.where(rows.present, values, 0)
     total = torch.zeros(len(values), dtype=torch.float64, device=values.device)
     return total.index_add(0, rows.number, values.double())[rows.number].to(values.dtype)
 

@@ -15,43 +15,42 @@ class Clip(NamedTuple):
     low: float
     high: float
 
-    def __call__(self, log_ratio: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(loss, ratio, clipped low, clipped high) of each entry of `log_ratio`, (N,) or (N, T)."""
+    def __call__(self, log_ratio: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss of each entry of `log_ratio`, (N,) or (N, T), and what `STATISTICS` names of each, in front."""
         ratio = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
         advantage = self.advantage.to(ratio.dtype)
         if ratio.dim() == 2:
             advantage = advantage[:, None]
         loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - self.low, 1 + self.high) * advantage)
-        ratio = ratio.detach()
-        low = ((ratio < 1 - self.low) & (advantage < 0)).to(ratio.dtype)
-        high = ((ratio > 1 + self.high) & (advantage > 0)).to(ratio.dtype)
-        return loss, ratio, low, high
+        with torch.no_grad():
+            low = (ratio < 1 - self.low) & (advantage < 0)
+            high = (ratio > 1 + self.high) & (advantage > 0)
+            return loss, torch.stack([log_ratio, ratio, low.to(ratio.dtype), high.to(ratio.dtype)])
+
+
+STATISTICS = ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
 
 
 class Terms(NamedTuple):
-    """Each row's part (N,) of its set's loss and of its set's metrics: the parts of a set sum to the set's number."""
+    """Each row's part of its set's loss (N,) and of its set's `STATISTICS` (4, N): the parts of a set sum to it."""
 
     loss: Tensor
-    log_ratio: Tensor
-    ratio: Tensor
-    clipped_low: Tensor
-    clipped_high: Tensor
+    statistics: Tensor
 
 
 def set_terms(member_log_ratios: Tensor, set_log_ratios: Tensor, size: Tensor, norm: str, clip: Clip) -> Terms:
     """One ratio a set, from L_S as a number and each row's own l_j."""
     coefficients = cardinality_coefficient(size, norm, member_log_ratios.dtype)
-    log_ratio = joint_log_ratio(set_log_ratios, member_log_ratios, coefficients)
-    loss, ratio, low, high = clip(log_ratio)
+    loss, statistics = clip(joint_log_ratio(set_log_ratios, member_log_ratios, coefficients))
     # value: 1/K of the set's loss on each of its K rows. Gradient: whole, each row has that by its own l_j alone
-    loss = loss.detach() / size + (loss - loss.detach())
-    return Terms(loss, log_ratio.detach() / size, ratio / size, low / size, high / size)
+    value = loss.detach()
+    return Terms(value / size + (loss - value), statistics / size)
 
 
 def member_terms(log_ratio: Tensor, size: Tensor, clip: Clip) -> Terms:
     """One ratio a member; a set's loss is the mean over its members."""
-    loss, ratio, low, high = clip(log_ratio)
-    return Terms(*(part / size for part in (loss, log_ratio.detach(), ratio, low, high)))
+    loss, statistics = clip(log_ratio)
+    return Terms(loss / size, statistics / size)
 
 
 def token_terms(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, tokens: Tensor, clip: Clip) -> Terms:
@@ -60,7 +59,6 @@ def token_terms(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, tokens: Te
     zero = torch.zeros((), dtype=dtype, device=log_prob.device)
     # masked before exp: what an excluded position holds must not reach the gradient either
     log_ratio = torch.where(mask, log_prob.to(dtype) - old_log_prob.detach().to(dtype), zero)
-    loss, ratio, low, high = clip(log_ratio)
+    loss, statistics = clip(log_ratio)
     divisor = tokens.to(dtype)
-    parts = (loss, log_ratio.detach(), ratio, low, high)
-    return Terms(*(torch.where(mask, part, zero).sum(-1) / divisor for part in parts))
+    return Terms(*(torch.where(mask, part, zero).sum(-1) / divisor for part in (loss, statistics)))
