@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from verl_srpo.evaluation import bootstrap_draws, interval_of, mean_interval, sign_flip_p_value, t_quantile
+from verl_srpo.evaluation.intervals import _resampling_weights
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,14 @@ def test_bootstrap_keeps_missing_values_out():
     known = draws[:, 1][~np.isnan(draws[:, 1])]
     np.testing.assert_allclose(known, 0.25)
     assert draws[:, 0].std() > 0.1
+
+
+def test_equal_rows_are_drawn_together_even_where_a_value_is_missing():
+    values = np.array([[1.0, np.nan], [0.0, np.nan]] * 500)
+    ((rows, weights),) = _resampling_weights(values, 10, np.random.default_rng(0))
+    assert rows.shape == (2, 2)
+    assert np.isnan(rows[:, 1]).all()
+    assert (weights.sum(1) == 1000).all()
 
 
 def test_one_question_has_no_interval():

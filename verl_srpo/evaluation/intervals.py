@@ -66,12 +66,15 @@ def mean_interval(values, level: float = 0.95) -> tuple[float, float, float]:
 
 
 def _resampling_weights(values: np.ndarray, draws: int, rng: np.random.Generator):
-    """Yield ``(rows, weights)``: multinomial counts (chunk, U) for the U distinct rows of ``values`` (Q, M).
+    """Yield ``(rows, weights)``: multinomial counts (chunk, U) for the U distinct rows of ``values`` (Q, M), NaN or
+    finite.
 
     Equal rows are interchangeable, so drawing how often each *distinct* row occurs has the same distribution as drawing
     questions and is far smaller: 16 graded samples leave 17 possible averages however many questions there are.
     """
-    rows, counts = np.unique(values, axis=0, return_counts=True)
+    # infinity stands in for NaN, no two of which are equal
+    rows, counts = np.unique(np.where(np.isnan(values), np.inf, values), axis=0, return_counts=True)
+    rows[np.isinf(rows)] = np.nan
     questions = int(counts.sum())
     chunk = max(1, _CHUNK // len(rows))
     for start in range(0, draws, chunk):
