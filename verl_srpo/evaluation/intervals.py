@@ -66,8 +66,7 @@ def mean_interval(values, level: float = 0.95) -> tuple[float, float, float]:
 
 
 def _resampling_weights(values: np.ndarray, draws: int, rng: np.random.Generator):
-    """Yield ``(rows, weights)``: multinomial counts (chunk, U) for the U distinct rows of ``values`` (Q, M), NaN or
-    finite.
+    """Yield ``(rows, weights)``: the U distinct rows of ``values`` (Q, M) and how often each is drawn, (chunk, U).
 
     Equal rows are interchangeable, so drawing how often each *distinct* row occurs has the same distribution as drawing
     questions and is far smaller: 16 graded samples leave 17 possible averages however many questions there are.
