@@ -11,7 +11,8 @@ import pytest
 from tests.examples.scripts import ROOT, SCRIPTS
 
 
-@pytest.mark.e2e
+@pytest.mark.recipes
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_dry_run(script, tmp_path):
     environment = {
@@ -21,7 +22,7 @@ def test_dry_run(script, tmp_path):
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     command = ["bash", str(ROOT / "examples" / f"{script}.sh")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     steps = [json.loads(line)["data"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     (step,) = [step for step in steps if "training/global_step" in step]
