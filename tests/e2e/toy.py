@@ -64,5 +64,6 @@ def make_data(folder: Path) -> None:
     ]
     pd.DataFrame(rows).to_parquet(folder / "train.parquet")
     pd.DataFrame(rows[:8]).to_parquet(folder / "test.parquet")
-    stock = [row | {"agent_name": "single_turn_agent"} for row in rows]
-    pd.DataFrame(stock[:4] + rows[4:]).to_parquet(folder / "some_other_loop.parquet")
+    loops = ["srpo_workflow", "single_turn_agent"]
+    mixed = [row | {"agent_name": loops[i % 2]} for i, row in enumerate(rows)]
+    pd.DataFrame(mixed).to_parquet(folder / "some_other_loop.parquet")
