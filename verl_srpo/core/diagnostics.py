@@ -7,7 +7,7 @@ from torch import Tensor
 
 from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_number, check_option
 from verl_srpo.core.loss import UNITS
-from verl_srpo.core.ratio import CARDINALITY_NORMS, LOG_RATIO_LIMIT, whole_set_log_ratio
+from verl_srpo.core.ratio import CARDINALITY_NORMS, LOG_RATIO_LIMIT, cardinality_coefficient
 from verl_srpo.core.sets import group_rows, set_size, set_sum
 
 
@@ -74,7 +74,7 @@ def set_statistics(
     members = torch.where(rows.present, member_log_ratios.detach().double(), 0.0)
     advantage = torch.where(rows.present, advantages.detach().double(), 0.0)
     size = set_size(rows)
-    set_ratio = whole_set_log_ratio(members, rows, size, cardinality_norm)
+    set_ratio = cardinality_coefficient(size, cardinality_norm, members.dtype) * set_sum(members, rows)
     low, high = _clipped(members if unit == "member" else set_ratio, advantage, clip_low, clip_high)
 
     kinds, kind = torch.unique(torch.where(rows.present, size, 0), return_inverse=True)

@@ -9,9 +9,10 @@ from verl_srpo.core.arguments import check_floating, check_ids, check_like, chec
 from verl_srpo.core.ratio import (
     CARDINALITY_NORMS,
     MEMBER_NORMS,
+    cardinality_coefficient,
     check_token_arguments,
+    joint_log_ratio,
     masked_log_ratio,
-    whole_set_log_ratio,
 )
 from verl_srpo.core.sets import (
     SetRows,
@@ -115,14 +116,15 @@ def srpo_loss(
         if unit == "member":
             terms = member_terms(member, size.whole, clip)
         else:
-            whole = set_log_ratios
-            if whole is None:
-                whole = whole_set_log_ratio(member.detach(), rows, size.whole, cardinality_norm)
-            whole = torch.where(rows.present, whole.to(member.dtype), 0.0)
-            terms = set_terms(member, whole, size.whole, cardinality_norm, clip)
+            coefficients = cardinality_coefficient(size.whole, cardinality_norm, member.dtype)
+            if set_log_ratios is None:
+                whole = coefficients * set_sum(member.detach(), rows)
+            else:
+                whole = torch.where(rows.present, set_log_ratios.to(member.dtype), 0.0)
+            terms = set_terms(joint_log_ratio(whole, member, coefficients), size.whole, clip)
 
     if weights is None:
-        weight = normalised_weights(torch.ones_like(set_ids, dtype=torch.float64), rows)
+        weight = normalised_weights(rows.present.double(), rows, size.here)
     else:
         weight = torch.where(rows.present, weights.detach(), 0.0)
     loss = (weight.to(terms.loss.dtype) * terms.loss).sum()

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_matrix, check_option
-from verl_srpo.core.sets import SetRows, group_rows, set_size, set_sum
+from verl_srpo.core.sets import group_rows, set_size, set_sum
 from verl_srpo.core.tokens import check_mask, masked_difference_sum, read_mask
 
 MEMBER_NORMS = ("sum", "mean")
@@ -65,7 +65,8 @@ def set_log_ratio(member_log_ratios: Tensor, set_ids: Tensor, *, cardinality_nor
     check_floating("member_log_ratios", member_log_ratios)
     check_like("member_log_ratios", member_log_ratios, "set_ids", set_ids, dims=1)
     rows = group_rows(set_ids)
-    return whole_set_log_ratio(member_log_ratios, rows, set_size(rows), cardinality_norm)
+    coefficients = cardinality_coefficient(set_size(rows), cardinality_norm, member_log_ratios.dtype)
+    return coefficients * set_sum(member_log_ratios, rows)
 
 
 def check_token_arguments(log_prob: Tensor, old_log_prob: Tensor, response_mask: Tensor) -> None:
@@ -81,11 +82,6 @@ def masked_log_ratio(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, lengt
     """`member_log_ratio` of checked arguments, with the mask's row sums `lengths` (N,) at hand."""
     total = masked_difference_sum(log_prob, old_log_prob, mask)
     return total / lengths.clamp(min=1) if member_norm == "mean" else total
-
-
-def whole_set_log_ratio(member_log_ratios: Tensor, rows: SetRows, sizes: Tensor, cardinality_norm: str) -> Tensor:
-    """`set_log_ratio` of grouped rows."""
-    return set_sum(member_log_ratios, rows) * cardinality_coefficient(sizes, cardinality_norm, member_log_ratios.dtype)
 
 
 def cardinality_coefficient(sizes: Tensor, cardinality_norm: str, dtype: torch.dtype) -> Tensor:

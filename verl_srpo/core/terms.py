@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from verl_srpo.core.ratio import LOG_RATIO_LIMIT, cardinality_coefficient, joint_log_ratio
+from verl_srpo.core.ratio import LOG_RATIO_LIMIT
 
 
 class Clip(NamedTuple):
@@ -38,10 +38,9 @@ class Terms(NamedTuple):
     statistics: Tensor
 
 
-def set_terms(member_log_ratios: Tensor, set_log_ratios: Tensor, size: Tensor, norm: str, clip: Clip) -> Terms:
-    """One ratio a set, from L_S as a number and each row's own l_j."""
-    coefficients = cardinality_coefficient(size, norm, member_log_ratios.dtype)
-    loss, statistics = clip(joint_log_ratio(set_log_ratios, member_log_ratios, coefficients))
+def set_terms(log_ratio: Tensor, size: Tensor, clip: Clip) -> Terms:
+    """One ratio a set: L_S on each of its rows, differentiable by the row's own l_j (`joint_log_ratio`)."""
+    loss, statistics = clip(log_ratio)
     # value: 1/K of the set's loss on each of its K rows. Gradient: whole, each row has that by its own l_j alone
     value = loss.detach()
     return Terms(value / size + (loss - value), statistics / size)

@@ -16,20 +16,22 @@ _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 def read_mask(response_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(boolean mask (N, T), response tokens of each row (N,) int64, whether the mask holds only 0 and 1: a scalar)."""
-    mask = response_mask.bool()
-    if mask.numel() == 0:
-        return mask, mask.sum(-1), torch.ones((), dtype=torch.bool, device=mask.device)
-    if not (response_mask.is_floating_point() or response_mask.dtype == torch.bool):
-        low, high = torch.aminmax(response_mask)
-        return mask, response_mask.sum(-1), (low >= 0) & (high <= 1)
+    boolean = response_mask.dtype == torch.bool
+    mask = response_mask if boolean else torch.empty_like(response_mask, dtype=torch.bool)
+    exact = torch.float32 if response_mask.is_floating_point() else torch.int64
     lengths = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
-    for rows in _blocks(mask):
+    totals = torch.zeros(len(mask), dtype=exact, device=mask.device)
+    highest = torch.zeros(len(mask), dtype=response_mask.dtype, device=mask.device)
+    for rows in _blocks(mask) if mask.numel() else ():
+        if not boolean:
+            totals[rows] = response_mask[rows].sum(-1, dtype=exact)
+            highest[rows] = response_mask[rows].amax(-1)
+            mask[rows] = response_mask[rows]
         lengths[rows] = mask[rows].view(torch.uint8).sum(-1, dtype=torch.int32)
-    if response_mask.dtype == torch.bool:
+    if boolean:
         return mask, lengths, torch.ones((), dtype=torch.bool, device=mask.device)
-    # no entry above 1: each is at most 1 where it is not 0, and the sums agree only if each is exactly 1 there
-    total = response_mask.sum(-1, dtype=torch.float32)
-    return mask, lengths, (response_mask.amax() <= 1) & (total == lengths).all()
+    # where no entry is above 1, each is at most 1 where it is not 0: the two sums agree only if it is exactly 1 there
+    return mask, lengths, ((highest <= 1) & (totals == lengths)).all()
 
 
 def check_mask(name: str, response_mask: Tensor, valid: Tensor) -> None:

@@ -4,7 +4,15 @@ import torch
 from torch import Tensor
 
 from verl_srpo.core.arguments import check_ids, check_like, check_option
-from verl_srpo.core.sets import SetRows, check_equal_within_sets, dense_numbers, first_rows, group_rows, set_sum
+from verl_srpo.core.sets import (
+    SetRows,
+    check_equal_within_sets,
+    dense_numbers,
+    first_rows,
+    group_rows,
+    set_size,
+    set_sum,
+)
 
 REDUCTIONS = ("event_mean", "token_mean", "episode_mean", "task_mean")
 
@@ -64,14 +72,14 @@ def event_weights(
             check_ids(name, column)
             check_equal_within_sets(name, column, set_ids, rows)
         weight = 1.0 / _sets_of_owner(tuple(owners.values()), rows)
-    return normalised_weights(weight, rows).to(torch.get_default_dtype())
+    return normalised_weights(weight, rows, set_size(rows)).to(torch.get_default_dtype())
 
 
-def normalised_weights(weight: Tensor, rows: SetRows) -> Tensor:
-    """Scale `weight` (N,) float64, one value a set on each of its rows, to sum to 1 over the sets; padding 0."""
-    once = torch.zeros_like(rows.starts).scatter_(0, rows.order, rows.starts) & rows.present
-    total = torch.where(once, weight, 0.0).sum()
-    return torch.where(rows.present & (total > 0), weight / total, 0.0)
+def normalised_weights(weight: Tensor, rows: SetRows, sizes: Tensor) -> Tensor:
+    """Scale `weight` (N,) float64, one value a set on each of its `sizes` rows, to a sum of 1 over sets; padding 0."""
+    weight = torch.where(rows.present, weight, 0.0)
+    total = (weight / sizes).sum()
+    return weight / torch.where(total > 0, total, 1.0)
 
 
 def _sets_of_owner(owner: tuple[Tensor, ...], rows: SetRows) -> Tensor:
