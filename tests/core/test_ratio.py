@@ -109,6 +109,9 @@ def test_row_without_response_tokens_has_log_ratio_zero():
     none = torch.zeros(3, 3, dtype=torch.int64)
     for member_norm in ("sum", "mean"):
         assert member_log_ratio(LOG_PROB, OLD_LOG_PROB, none, member_norm=member_norm).tolist() == [0.0, 0.0, 0.0]
+        for mask_type in (torch.bool, torch.int64, torch.float32):
+            tensors = (LOG_PROB[:, :0], OLD_LOG_PROB[:, :0], none[:, :0].to(mask_type))
+            assert member_log_ratio(*tensors, member_norm=member_norm).tolist() == [0.0, 0.0, 0.0]
 
 
 @for_all(seed=seeds, member_norm=member_norms, cardinality_norm=cardinality_norms)

@@ -10,28 +10,34 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-_CPU_BLOCK_TOKENS = 1 << 19
+_CPU_BLOCK_TOKENS = 1 << 20
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def read_mask(response_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(boolean mask (N, T), response tokens of each row (N,) int64, whether the mask holds only 0 and 1: a scalar)."""
-    boolean = response_mask.dtype == torch.bool
-    mask = response_mask if boolean else torch.empty_like(response_mask, dtype=torch.bool)
+    if response_mask.dtype == torch.bool:
+        lengths = torch.zeros(len(response_mask), dtype=torch.int64, device=response_mask.device)
+        for rows in _blocks(response_mask):
+            lengths[rows] = response_mask[rows].view(torch.uint8).sum(-1, dtype=torch.int32)
+        return response_mask, lengths, torch.ones((), dtype=torch.bool, device=response_mask.device)
     exact = torch.float32 if response_mask.is_floating_point() else torch.int64
-    lengths = torch.zeros(len(mask), dtype=torch.int64, device=mask.device)
-    totals = torch.zeros(len(mask), dtype=exact, device=mask.device)
-    highest = torch.zeros(len(mask), dtype=response_mask.dtype, device=mask.device)
-    for rows in _blocks(mask) if mask.numel() else ():
-        if not boolean:
-            totals[rows] = response_mask[rows].sum(-1, dtype=exact)
-            highest[rows] = response_mask[rows].amax(-1)
-            mask[rows] = response_mask[rows]
-        lengths[rows] = mask[rows].view(torch.uint8).sum(-1, dtype=torch.int32)
-    if boolean:
-        return mask, lengths, torch.ones((), dtype=torch.bool, device=mask.device)
-    # where no entry is above 1, each is at most 1 where it is not 0: the two sums agree only if it is exactly 1 there
-    return mask, lengths, ((highest <= 1) & (totals == lengths)).all()
+    on = torch.empty_like(response_mask, dtype=torch.uint8)
+    totals = torch.zeros(len(on), dtype=exact, device=on.device)
+    valid = torch.ones((), dtype=torch.bool, device=on.device)
+    for rows in _blocks(on):
+        part = response_mask[rows]
+        totals[rows] = part.sum(-1, dtype=exact)
+        on[rows] = part
+        valid = valid & _is_binary(part, on[rows])
+    return on.view(torch.bool), totals.long(), valid
+
+
+def _is_binary(part: Tensor, on: Tensor) -> Tensor:
+    if part.is_floating_point():
+        return (part == on).all() & (on.amax() <= 1)
+    # as a byte, -1 is 255
+    return (part.amax() <= 1) & (on.amax() <= 1)
 
 
 def check_mask(name: str, response_mask: Tensor, valid: Tensor) -> None:
@@ -60,7 +66,7 @@ class _MaskedDifferenceSum(torch.autograd.Function):
             return difference.masked_fill_(~mask, 0).sum(-1)
         bits = _BITS[dtype]
         all_ones = mask.view(torch.int8).neg()  # -1, which is every bit, where the mask is on
-        total = torch.empty(len(mask), dtype=dtype)
+        total = torch.zeros(len(mask), dtype=dtype)
         for rows in _blocks(mask):
             difference = log_prob[rows].to(dtype) - old_log_prob[rows].to(dtype)
             difference.view(bits).bitwise_and_(all_ones[rows])
@@ -79,5 +85,5 @@ def _by_blocks(mask: Tensor) -> bool:
 
 def _blocks(mask: Tensor) -> Iterator[slice]:
     rows = max(1, _CPU_BLOCK_TOKENS // max(1, mask.shape[1]) if _by_blocks(mask) else len(mask))
-    for start in range(0, len(mask), rows):
+    for start in range(0, len(mask) if mask.numel() else 0, rows):
         yield slice(start, start + rows)
