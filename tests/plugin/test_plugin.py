@@ -71,11 +71,11 @@ def test_the_generic_code_paths_explain_themselves(kind):
     assert "SRPO needs the sets that rows belong to" in stderr and "algorithm.adv_estimator=srpo" in stderr
 
 
-def test_registration_in_a_spawned_ray_process(tmp_path):
+def test_registration_in_a_spawned_ray_process():
     """Ray workers are new processes: the entry point has to reach them by itself."""
-    code = f"""
+    code = """
 import ray
-ray.init(num_cpus=1, address="local", include_dashboard=False, _temp_dir={str(tmp_path)!r}[:60])
+ray.init(num_cpus=1, address="local", include_dashboard=False)
 @ray.remote
 def names():
     import verl
