@@ -1,0 +1,161 @@
+"""Makes the search quickstart's model: half a million parameters, its own tokenizer, warmed up by the teacher.
+
+python examples/search/make_search_model.py OUT [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from searching_teacher import CARELESS, lessons
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from verl_srpo.retrieval import open_retriever
+from verl_srpo.retrieval.world import WorldSettings, make_world
+from verl_srpo.retrieval.world_files import write_world
+
+END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CONTEXT = 256
+IGNORE = -100
+WORLDS = 10
+BATCH_SIZE = 32
+Lesson = tuple[list[dict], str]
+
+
+def make_tokenizer(texts: list[str], vocabulary: int = 2048) -> PreTrainedTokenizerFast:
+    """Byte-level BPE that merges nothing across words, so that a name has the same tokens wherever it is copied to."""
+    bpe = Tokenizer(models.BPE())
+    words = Regex(r" ?[A-Za-z]+| ?\d+|[^ A-Za-z\d]+| ")
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(words, "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT, TURN_START, TURN_END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=TURN_END, pad_token=END_OF_TEXT, model_max_length=CONTEXT
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),  # exactly: else the rollout and the trainer normalise over different vocabularies
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Qwen2ForCausalLM(config).float()
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, lesson: Lesson) -> tuple[list[int], list[int]]:
+    """Token ids of a lesson, and its labels: the teacher's line and the end of his turn."""
+    messages, line = lesson
+    text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    prompt = tokenizer(text, add_special_tokens=False)["input_ids"]
+    response = [*tokenizer(line, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    return prompt + response, [IGNORE] * len(prompt) + response
+
+
+def batch_of(examples: list[tuple[list[int], list[int]]], pad: int) -> dict[str, torch.Tensor]:
+    length = max(len(ids) for ids, _ in examples)
+    return {
+        "input_ids": torch.tensor([ids + [pad] * (length - len(ids)) for ids, _ in examples]),
+        "attention_mask": torch.tensor([[1] * len(ids) + [0] * (length - len(ids)) for ids, _ in examples]),
+        "labels": torch.tensor([labels + [IGNORE] * (length - len(labels)) for _, labels in examples]),
+    }
+
+
+def warm_up(model, tokenizer, lessons: list[Lesson], *, steps: int, learning_rate: float, seed: int) -> None:
+    """Supervised training on the lessons; prints its loss."""
+    rng, start = random.Random(seed), time.monotonic()
+    examples = [encode(tokenizer, lesson) for lesson in lessons]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=steps, pct_start=0.05)
+    for step in range(1, steps + 1):
+        batch = batch_of(rng.choices(examples, k=BATCH_SIZE), tokenizer.pad_token_id)
+        labels = batch.pop("labels")[:, 1:]
+        taught = labels != IGNORE  # logits only where there is something to learn: most of the cost is theirs
+        hidden = model.model(**batch).last_hidden_state[:, :-1][taught]
+        loss = torch.nn.functional.cross_entropy(model.lm_head(hidden), labels[taught])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        schedule.step()
+        if step % 100 == 0 or step == steps:
+            print(f"    {step}/{steps}: loss {loss.item():.3f}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def draw_lessons(seeds: Iterable[int], count: int, *, careless: float) -> list[Lesson]:
+    """The teacher's calls in `count` episodes of search/parallel in each of several worlds, on their own corpora."""
+    drawn = []
+    for seed in seeds:
+        world = make_world(WorldSettings.level("easy", seed=seed, kinds=("one_hop",)))
+        with tempfile.TemporaryDirectory() as folder:
+            write_world(world, Path(folder))
+            retriever = open_retriever(f"{folder}/corpus.jsonl", topk=1)
+            drawn += lessons(world, {"retriever": retriever, "n": 2, "topk": 1}, count, careless=careless, seed=seed)
+    return drawn
+
+
+def is_query(lesson: Lesson) -> bool:
+    return "<search>" in lesson[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--attentive-steps", type=int, default=1500)
+    parser.add_argument("--careless-steps", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+
+    # other worlds than the one of the training, and so many names that copying them pays and knowing them does not
+    seeds = range(1000 * (arguments.seed + 1), 1000 * (arguments.seed + 1) + WORLDS)
+    careless = draw_lessons(seeds, 500, careless=CARELESS)
+    # what careless queries bring is what the reader has to cope with, in the attentive phase too
+    attentive = [lesson for lesson in draw_lessons(seeds, 500, careless=0.0) if is_query(lesson)]
+    attentive += [lesson for lesson in careless if not is_query(lesson)]
+    texts = ["\n".join(m["content"] for m in messages) + "\n" + line for messages, line in careless]
+    tokenizer = make_tokenizer([*texts, "system\nuser\nassistant"])
+    model = make_model(tokenizer, arguments.seed)
+    print(f"  {sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens")
+    print("  warm-up, the teacher attentive:")
+    warm_up(model, tokenizer, attentive, steps=arguments.attentive_steps, learning_rate=2e-3, seed=arguments.seed)
+    print("  warm-up, the teacher careless:")
+    warm_up(model, tokenizer, careless, steps=arguments.careless_steps, learning_rate=3e-4, seed=arguments.seed)
+    model.save_pretrained(arguments.output)
+    tokenizer.save_pretrained(arguments.output)
+
+
+if __name__ == "__main__":
+    main()
