@@ -22,6 +22,9 @@ SIGNATURES = {
     (PPOTrainer, "_compute_advantage"): "(self, batch, metrics)",
     (PPOTrainer, "_update_actor"): "(self, batch, metrics)",
     (PPOTrainer, "_validate"): "(self)",
+    (PPOTrainer, "_val_metrics_update"): (
+        "(self, data_sources, sample_uids, reward_extra_infos_dict, sample_turns, expected_acc_counts)"
+    ),
     (PPOTrainer, "_compute_metrics"): "(self, batch, metrics, timing_raw, global_steps, epoch)",
     (PPOTrainer, "fit"): "(self, agent_loop_manager)",
     (TrainingWorker, "train_mini_batch"): "(self, data)",

@@ -29,6 +29,7 @@ from verl_srpo.trainer.early_warning import EarlyWarning
 from verl_srpo.trainer.metrics_file import lines_until, metrics_path, write_back
 from verl_srpo.trainer.objective import Objective
 from verl_srpo.trainer.rows import apart, complete_rows, read_rows
+from verl_srpo.trainer.validation import macro_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -245,6 +246,14 @@ class SRPOTrainer:
         metrics = super()._validate()
         statistics = self._counters(self.agent_loop_manager.drain_statistics("val"))
         return metrics | {f"val-aux/{name}": value for name, value in statistics.items()}
+
+    def _val_metrics_update(
+        self, data_sources, sample_uids, reward_extra_infos_dict, sample_turns, expected_acc_counts=None
+    ) -> dict[str, float]:
+        metrics = super()._val_metrics_update(
+            data_sources, sample_uids, reward_extra_infos_dict, sample_turns, expected_acc_counts=expected_acc_counts
+        )
+        return metrics | macro_metrics(data_sources, sample_uids, reward_extra_infos_dict, expected_acc_counts)
 
 
 class SRPOTrainerSync(SRPOTrainer, PPOTrainerSync):
