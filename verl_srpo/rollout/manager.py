@@ -69,8 +69,7 @@ class SRPOAgentLoopWorker(_Worker):
         if not outputs:  # a dropped episode: counted and logged where it was dropped
             return
         tagged = [isinstance(row, TaggedOutput) for row in outputs]
-        if not any(tagged):
-            self._say_once("outputs without set tags: every row is an active set of its own")
+        if not any(tagged):  # the trainer says so, once
             outputs = list(default_tags(outputs))
         elif not all(tagged):
             without = [index for index, is_tagged in enumerate(tagged) if not is_tagged]
