@@ -61,11 +61,13 @@ python "$here/watch.py" "$run" --steps "$steps" -- \
     "data.train_files=$data/train.parquet" "data.val_files=$data/test.parquet" "data.seed=$seed" \
     data.train_batch_size=16 data.val_batch_size=100 data.max_prompt_length=384 "data.max_response_length=$response" \
     $rollout.n=8 "$rollout.max_model_len=$((384 + response))" "$rollout.seed=$seed" \
+    $rollout.engine_kwargs.vllm.kv_cache_memory_bytes=268435456 \
     $rollout.val_kwargs.do_sample=True $rollout.val_kwargs.temperature=1.0 \
-    $actor.optim.lr=3e-4 $actor.ppo_mini_batch_size=8 "$actor.fsdp_config.seed=$seed" \
+    $actor.optim.lr=2e-4 $actor.optim.lr_warmup_steps=5 $actor.ppo_mini_batch_size=8 "$actor.fsdp_config.seed=$seed" \
     reward.custom_reward_function.path=pkg://verl_srpo.rewards \
     "trainer.total_training_steps=$steps" trainer.total_epochs=1000 trainer.test_freq=5 "trainer.save_freq=$steps" \
-    'trainer.logger=[console,file]' "trainer.default_local_dir=$run/checkpoints" "hydra.run.dir=$run/hydra" \
+    'trainer.logger=[console,file]' "trainer.validation_data_dir=$run/validation" \
+    "trainer.default_local_dir=$run/checkpoints" "hydra.run.dir=$run/hydra" \
     "$@"
 
 python "$here/plot.py" "$run/metrics.jsonl" --title "$workflow, $steps steps"

@@ -13,6 +13,8 @@ _DEFAULTS = {
     # Ray would start one idle Python process for every logical CPU
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
+    # a thread that spins while it waits takes the core from the one that it waits for, wherever anything else runs
+    "OMP_WAIT_POLICY": "PASSIVE",
 }
 
 
