@@ -13,21 +13,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from make_model import CHAT_TEMPLATE, END_OF_TEXT, IGNORE, TURN_END, TURN_START, Z_LOSS, batch_of, encode
 from searching_teacher import CARELESS, lessons
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from verl_srpo.retrieval import open_retriever
 from verl_srpo.retrieval.world import WorldSettings, make_world
 from verl_srpo.retrieval.world_files import write_world
 
-END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 CONTEXT = 256
-IGNORE = -100
 WORLDS = 10
 BATCH_SIZE = 32
 Lesson = tuple[list[dict], str]
@@ -58,46 +54,29 @@ def make_tokenizer(texts: list[str], vocabulary: int = 2048) -> PreTrainedTokeni
     return tokenizer
 
 
-def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
+def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
     torch.manual_seed(seed)
-    config = Qwen2Config(
+    config = Qwen3Config(
         vocab_size=len(tokenizer),  # exactly: else the rollout and the trainer normalise over different vocabularies
         hidden_size=128,
         intermediate_size=256,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=4,
+        head_dim=32,  # the smallest that vLLM takes on a CPU
         max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return Qwen2ForCausalLM(config).float()
-
-
-def encode(tokenizer: PreTrainedTokenizerFast, lesson: Lesson) -> tuple[list[int], list[int]]:
-    """Token ids of a lesson, and its labels: the teacher's line and the end of his turn."""
-    messages, line = lesson
-    text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    prompt = tokenizer(text, add_special_tokens=False)["input_ids"]
-    response = [*tokenizer(line, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    return prompt + response, [IGNORE] * len(prompt) + response
-
-
-def batch_of(examples: list[tuple[list[int], list[int]]], pad: int) -> dict[str, torch.Tensor]:
-    length = max(len(ids) for ids, _ in examples)
-    return {
-        "input_ids": torch.tensor([ids + [pad] * (length - len(ids)) for ids, _ in examples]),
-        "attention_mask": torch.tensor([[1] * len(ids) + [0] * (length - len(ids)) for ids, _ in examples]),
-        "labels": torch.tensor([labels + [IGNORE] * (length - len(labels)) for _, labels in examples]),
-    }
+    return Qwen3ForCausalLM(config).float()
 
 
 def warm_up(model, tokenizer, lessons: list[Lesson], *, steps: int, learning_rate: float, seed: int) -> None:
     """Supervised training on the lessons; prints its loss."""
     rng, start = random.Random(seed), time.monotonic()
-    examples = [encode(tokenizer, lesson) for lesson in lessons]
+    examples = [encode(tokenizer, *lesson) for lesson in lessons]
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=steps, pct_start=0.05)
     for step in range(1, steps + 1):
@@ -105,7 +84,9 @@ def warm_up(model, tokenizer, lessons: list[Lesson], *, steps: int, learning_rat
         labels = batch.pop("labels")[:, 1:]
         taught = labels != IGNORE  # logits only where there is something to learn: most of the cost is theirs
         hidden = model.model(**batch).last_hidden_state[:, :-1][taught]
-        loss = torch.nn.functional.cross_entropy(model.lm_head(hidden), labels[taught])
+        logits = model.lm_head(hidden)
+        loss = torch.nn.functional.cross_entropy(logits, labels[taught])
+        loss = loss + Z_LOSS * logits.logsumexp(-1).square().mean()  # as in the other quickstart, for the same reason
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -139,6 +120,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
+    disable_progress_bar()
     # other worlds than the one of the training, and so many names that copying them pays and knowing them does not
     seeds = range(1000 * (arguments.seed + 1), 1000 * (arguments.seed + 1) + WORLDS)
     careless = draw_lessons(seeds, 500, careless=CARELESS)

@@ -25,14 +25,15 @@ python "$here/make_world.py" --out "$world" --level easy --kinds one_hop --seed 
 verl-srpo index --corpus "$world/corpus.jsonl" --out "$run/index" --kind bm25 --quiet
 
 # the model follows the workflow's prompts and the world, so another version of any of them makes another model
-version=$(cat "$here"/{searching_teacher,make_search_model,make_world}.py "$root"/verl_srpo/{workflows/search_parallel,retrieval/world}.py |
-    sha256sum | cut -c1-12)
+sources=("$here"/{searching_teacher,make_search_model}.py "$tools/make_model.py"
+    "$root"/verl_srpo/{workflows/{search_parallel,evidence},retrieval/{world,world_facts}}.py)
+version=$(cat "${sources[@]}" | sha256sum | cut -c1-12)
 model=$root/runs/cache/search-model-$seed-$version
 if [[ ! -d $model ]]; then
     echo "Making a small model and warming it up (once, two to three minutes):"
     mkdir -p "$root/runs/cache"
     partial=$(mktemp -d "$model.XXXXXX")
-    python "$here/make_search_model.py" "$partial" --seed "$seed" || { rm -rf "$partial"; exit 1; }
+    PYTHONPATH=$tools python "$here/make_search_model.py" "$partial" --seed "$seed" || { rm -rf "$partial"; exit 1; }
     mv -T "$partial" "$model" 2>/dev/null || rm -rf "$partial" # another run was faster
 fi
 
@@ -58,11 +59,12 @@ python "$tools/watch.py" "$run" --steps "$steps" -- \
     data.train_batch_size=16 data.val_max_samples=128 data.max_prompt_length=192 data.max_response_length=40 \
     $rollout.n=8 $rollout.max_model_len=232 "$rollout.seed=$seed" \
     $rollout.val_kwargs.do_sample=True $rollout.val_kwargs.temperature=1.0 \
-    $actor.optim.lr=1e-3 $actor.ppo_mini_batch_size=8 "$actor.fsdp_config.seed=$seed" \
+    ++$rollout.engine_kwargs.vllm.kv_cache_memory_bytes=268435456 \
+    $actor.optim.lr=3e-4 $actor.optim.lr_warmup_steps=5 $actor.ppo_mini_batch_size=8 "$actor.fsdp_config.seed=$seed" \
     reward.custom_reward_function.path=pkg://verl_srpo.rewards \
     "trainer.total_training_steps=$steps" trainer.total_epochs=1000 trainer.test_freq=5 "trainer.save_freq=$steps" \
     'trainer.logger=[console,file]' "trainer.default_local_dir=$run/checkpoints" "hydra.run.dir=$run/hydra" \
-    "$@" | tee "$run/progress.txt"
+    "$@"
 
 python "$tools/plot.py" "$run/metrics.jsonl" --title "search/parallel, $steps steps"
-echo "exact match on held-out questions: $(tail -n 1 "$run/progress.txt"); plot: $run/training.png"
+echo "exact match (validation accuracy): $(<"$run/summary.txt"); plot: $run/training.png"
