@@ -41,7 +41,7 @@ class Call:
 
     @property
     def agent(self) -> str:
-        return self.request_id.rsplit("-", 1)[1]
+        return self.request_id.rsplit("-", 1)[-1]
 
 
 Reply = str | BaseException | SimpleNamespace | Callable[[Call], Any]
@@ -103,7 +103,7 @@ class ScriptedLLM:
         return replies
 
     def result(self, text: str, call: Call) -> SimpleNamespace:
-        ids = [*self.codec.encode(text), next(iter(self.codec.eos_token_ids))][: call.sampling["max_tokens"]]
+        ids = [*self.codec.encode(text), next(iter(self.codec.eos_token_ids))][: call.sampling.get("max_tokens")]
         log_probs = [-0.5] * len(ids) if call.sampling.get("logprobs") else None
         return tokens(ids, log_probs, step=self.step)
 
@@ -114,8 +114,9 @@ def tokens(
     """A result of verl's server."""
     versions = {"global_steps": step, "min_global_steps": step, "max_global_steps": step}
     return SimpleNamespace(
-        token_ids=ids, log_probs=log_probs, stop_reason=stop_reason, routed_experts=None, extra_fields=versions
-    )
+        token_ids=ids, log_probs=log_probs, stop_reason=stop_reason, routed_experts=None, num_preempted=None,
+        extra_fields=versions,
+    )  # fmt: skip
 
 
 def make_team(

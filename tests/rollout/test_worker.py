@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import re
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -252,6 +255,27 @@ def test_an_agent_loop_of_ones_own_may_state_its_sets():
     assert data["set_id"][0] == data["set_id"][1] != data["set_id"][2]
     assert data["event_return"].tolist() == [0.25] * 4
     assert data["tagged"].tolist() == [1] * 4
+
+
+def test_the_guides_tool_agents_state_their_sets(tmp_path, monkeypatch):
+    """docs/workflows.md: two of verl's tool agents side by side, and a third who reads what they found."""
+    guide = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text()
+    (tmp_path / "guides_loop.py").write_text(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[-1])
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("guides_loop")
+    multi_turn = {
+        "max_user_turns": None, "max_assistant_turns": None, "max_parallel_calls": 1, "max_tool_response_length": 64,
+        "tool_response_truncate_side": "left", "format": "hermes",
+    }  # fmt: skip
+    llm = ScriptedLLM(default=lambda call: "six" if "five" in call.prompt else "it is five")
+    worker = Worker(llm, workflow=None, rollout={"multi_turn": multi_turn})
+    asyncio.run(worker.play("guide", agent_name="two_and_a_reader", __rollout_n__=1))
+    _, data, status = read("guide")
+    assert status == "finished"
+    assert data["set_size"].tolist() == [2, 2, 1] and data["agent_id"].tolist() == [0, 1, 2]
+    assert data["set_id"][0] == data["set_id"][1] != data["set_id"][2]
+    assert data["event_reward"].tolist() == pytest.approx([0.0, 0.0, -0.1])
+    assert small_tokenizer().decode(data["responses"].unbind()[2], skip_special_tokens=True) == "six"
 
 
 def test_a_failing_reward_function_drops_the_episode_and_is_counted(caplog):

@@ -52,8 +52,13 @@ async def test_28_the_event_tables_are_what_happens_in_training_and_validation(n
     assert happened == table(name)
 
 
+def example(number):
+    """The text of the number-th block of Python."""
+    return re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[number]
+
+
 async def test_the_example_runs_and_is_short(tmp_path):
-    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1]
+    code = example(0)
     assert len(code.strip().splitlines()) <= 30
     path = tmp_path / "pair.py"
     path.write_text(code)
@@ -65,3 +70,16 @@ async def test_the_example_runs_and_is_short(tmp_path):
     assert "The editor says: AGAIN, shorter" in llm.calls[3].prompt
     assert llm.calls[0].prompt.startswith("<system>You write plainly.")
     assert [call.sampling.get("temperature") for call in llm.calls[:2]] == [1.0, 0.7]
+
+
+async def test_the_examples_test_passes_and_can_fail(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pair.py").write_text(example(0))
+    test: dict = {}
+    exec(example(1), test)
+    await test["test_the_editor_sends_them_back_once"]()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    (tmp_path / "other" / "pair.py").write_text(example(0).replace("AGAIN", "MORE"))
+    with pytest.raises(AssertionError):
+        await test["test_the_editor_sends_them_back_once"]()
