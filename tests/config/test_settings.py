@@ -86,6 +86,7 @@ def test_unknown_setting_suggests_the_nearest():
         {"unit": "member", "cardinality_norm": "none"},
         {"unit": "token", "member_norm": "mean"},
         {"unit": "member", "set_importance_threshold": 2.0},
+        {"active_set": "output", "cardinality_norm": "mean"},
     ],
 )
 def test_field_report_07_options_without_effect_are_refused_with_the_reason(given):
@@ -100,6 +101,34 @@ def test_values_out_of_range_name_the_setting(given):
     (name,) = given
     with pytest.raises(ValueError, match=rf"srpo\.{name}=.* must be"):
         SRPOSettings.from_mapping(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"truncate_prompts": "no"}, r"srpo\.truncate_prompts='no' must be of type bool \(true or false\)"),
+        ({"warn": {"stop": "off"}}, r"srpo\.warn\.stop='off' must be of type bool"),
+        ({"invalid_penalty": "much"}, r"srpo\.invalid_penalty='much' must be of type float$"),
+        ({"invalid_penalty": float("nan")}, r"srpo\.invalid_penalty=nan must be a finite number"),
+        ({"call_timeout": True}, r"srpo\.call_timeout=True must be of type float or null"),
+        ({"transcripts": 1.5}, r"srpo\.transcripts=1.5 must be of type int"),
+        ({"workflow": 3}, r"srpo\.workflow=3 must be of type str or null"),
+        ({"warn": {"patience": 0}}, r"srpo\.warn\.patience=0 must be at least 1"),
+        ({"warn": {"clip_fraction": -1}}, r"srpo\.warn\.clip_fraction=-1 must be at least 0, or null"),
+        ({"warn": 3}, r"srpo\.warn=3 is not a section"),
+        ({"agents": ["alice"]}, r"srpo\.agents=\['alice'\] is not a section"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_names_the_setting(given, said):
+    with pytest.raises(ValueError, match=said):
+        SRPOSettings.from_mapping(given)
+
+
+def test_an_importance_weight_for_another_unit_points_to_no_option_that_is_refused():
+    """The trainer refuses `rollout_correction.rollout_is` whatever the unit: it is no way out."""
+    with pytest.raises(ValueError, match=r"srpo.unit=token has no set ratio") as refused:
+        SRPOSettings.from_mapping({"unit": "token", "set_importance_threshold": 2.0})
+    assert "rollout_is" not in str(refused.value)
 
 
 def test_thresholds_are_read():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,34 @@ def _reject_unknown(section: str, given: Mapping[str, Any], allowed: list[str]) 
             raise ValueError(f"unknown setting {section}.{key}{hint}; known: {', '.join(sorted(allowed))}")
 
 
+def _section(name: str, given: Any) -> dict[str, Any]:
+    """A section as a dictionary, empty where it is missing; ValueError for anything that is no mapping."""
+    plain = {} if given is None else _plain(given)
+    if not isinstance(plain, dict):
+        raise ValueError(f"{name}={given!r} is not a section; set its entries, as in {name}.NAME=VALUE")
+    return dict(plain)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
+
+
+def _check_kinds(section: str, settings: Any) -> None:
+    """Raise ValueError for a value of another type than declared: `no`, say, is a string to Hydra, and a true one."""
+    for one in dataclasses.fields(settings):
+        kinds = str(one.type).split(" | ")
+        known = [kind for kind in kinds if kind in _KINDS]
+        value = getattr(settings, one.name)
+        if not known or (value is None and "None" in kinds):
+            continue
+        fits = any(isinstance(value, _KINDS[kind]) and (kind == "bool") == isinstance(value, bool) for kind in known)
+        if fits and isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{section}.{one.name}={value} must be a finite number")
+        if not fits:
+            allowed = " or ".join(known + ["null"] * ("None" in kinds))
+            hint = " (true or false)" if "bool" in known else ""
+            raise ValueError(f"{section}.{one.name}={value!r} must be of type {allowed}{hint}")
+
+
 @dataclass(frozen=True)
 class WarningThresholds:
     """Early warnings of a collapsing run, checked at every step; None switches one off."""
@@ -58,6 +87,15 @@ class WarningThresholds:
     stop: bool = False
     """save a checkpoint and stop the run after `patience` consecutive steps with a warning"""
     patience: int = 5
+
+    def __post_init__(self) -> None:
+        _check_kinds("srpo.warn", self)
+        for name in ("log_ratio_extreme", "clip_fraction", "entropy_drop", "gradient_norm"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"srpo.warn.{name}={value} must be at least 0, or null to switch it off")
+        if self.patience < 1:
+            raise ValueError(f"srpo.warn.patience={self.patience} must be at least 1; srpo.warn.stop=false never stops")
 
 
 @dataclass(frozen=True)
@@ -115,6 +153,7 @@ class SRPOSettings:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"srpo.{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+        _check_kinds("srpo", self)
         self._refuse_idle_options()
         for name, low in (("invalid_penalty", 0.0), ("refill_attempts", 0), ("transcripts", 0)):
             if getattr(self, name) < low:
@@ -131,6 +170,11 @@ class SRPOSettings:
                 f"srpo.cardinality_norm={self.cardinality_norm} has no effect with srpo.unit={self.unit}, which has no "
                 "set ratio; leave it at sqrt or use srpo.unit=set"
             )
+        if self.active_set == "output" and self.cardinality_norm != "sqrt":
+            raise ValueError(
+                f"srpo.cardinality_norm={self.cardinality_norm} has no effect with srpo.active_set=output, whose sets "
+                "all have one member; leave it at sqrt or use srpo.active_set=event"
+            )
         if self.unit == "token" and self.member_norm != "sum":
             raise ValueError(
                 f"srpo.member_norm={self.member_norm} has no effect with srpo.unit=token, which has no member ratio; "
@@ -138,19 +182,19 @@ class SRPOSettings:
             )
         if self.unit != "set" and self.set_importance_threshold is not None:
             raise ValueError(
-                f"srpo.set_importance_threshold={self.set_importance_threshold} weighs whole sets; with "
-                f"srpo.unit={self.unit} use verl's algorithm.rollout_correction.rollout_is=token instead"
+                f"srpo.set_importance_threshold={self.set_importance_threshold} weighs whole sets, and "
+                f"srpo.unit={self.unit} has no set ratio; leave it at null or use srpo.unit=set"
             )
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any] | None) -> SRPOSettings:
         """Settings from a plain mapping or DictConfig; ValueError names an unknown key and the nearest known one."""
-        values = dict(_plain(given) or {})
+        values = _section("srpo", given)
         _reject_unknown("srpo", values, [f.name for f in dataclasses.fields(cls)])
-        thresholds = dict(_plain(values.pop("warn", None)) or {})
+        thresholds = _section("srpo.warn", values.pop("warn", None))
         _reject_unknown("srpo.warn", thresholds, [f.name for f in dataclasses.fields(WarningThresholds)])
         for name in ("workflow_kwargs", "agents"):
-            values[name] = dict(_plain(values.get(name)) or {})
+            values[name] = _section(f"srpo.{name}", values.get(name))
         return cls(**values, warn=WarningThresholds(**thresholds))
 
     @classmethod
