@@ -102,3 +102,16 @@ def test_check_names_what_is_wrong_and_exits_one():
     report = json.loads(process.stdout[process.stdout.index("{") :])
     assert process.returncode == 1
     assert any("VERL_USE_EXTERNAL_PLUGINS=none keeps the plugin out" in problem for problem in report["problems"])
+
+
+@pytest.mark.parametrize(("device", "available"), [("cuda", False), ("cuda", True), ("cpu", True)])
+def test_check_says_that_the_accelerator_is_missing(device, available, monkeypatch):
+    from verl_srpo.check import report as check_report
+
+    found = {"platform": {"value": {"device": device, "available": available}}}
+    answer = subprocess.CompletedProcess([], 0, stdout=f"PROBE {json.dumps(found)}\n", stderr="")
+    monkeypatch.setattr(check_report.subprocess, "run", lambda *args, **kwargs: answer)
+    monkeypatch.delenv("VERL_USE_EXTERNAL_PLUGINS", raising=False)
+    report = check_report.collect()
+    assert report.ready == available
+    assert any("platform cuda is not available" in p and "VERL_PLATFORM=cpu" in p for p in report.problems) != available

@@ -79,6 +79,12 @@ def _check_process(report: Report) -> None:
     trainers = report.found.get("trainers") or {}
     if trainers and not all(name.startswith("SRPOor") for name in trainers.values()):
         report.problems.append(f"verl's trainers are not switched: {trainers}")
+    platform = report.found.get("platform")
+    if platform and not platform["available"]:
+        report.problems.append(
+            f"verl's platform {platform['device']} is not available on this machine; without an accelerator set "
+            "VERL_PLATFORM=cpu and train with +backend=cpu"
+        )
     for name, there in (report.found.get("registries") or {}).items():
         if not there:
             report.problems.append(f"{name} is not registered with verl")
