@@ -197,3 +197,25 @@ print(*(ReplayBuffer(**arguments, **more).poll_interval for more in ({}, {"poll_
 
 def test_the_trainer_asks_often_for_finished_rollouts_unless_told_otherwise():
     assert run_python(POLL, VERL_PLATFORM="cpu") == "0.05 1.5"
+
+
+def test_log_probs_of_a_block_are_those_of_its_rows():
+    code = """
+import torch, verl
+from verl.utils import torch_functional as functions
+from verl_srpo.backends.cpu import patches
+blocks, rows = functions.logprobs_from_logits_v2, functions.logprobs_from_logits_v2.__wrapped__
+patches.LOG_PROB_BLOCK = 40  # three of thirteen logits a block
+for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 0)):
+    for shape in ((7, 13), (2, 5, 13), (1, 13)):
+        logits = (5 * torch.randn(shape)).to(dtype).requires_grad_()
+        labels = torch.randint(13, shape[:-1])
+        ours, theirs = blocks(logits, labels), rows(logits, labels)
+        weights = torch.arange(labels.numel()).view(labels.shape)
+        slopes = [torch.autograd.grad((weights * log_probs).sum(), logits)[0] for log_probs in (ours, theirs)]
+        assert ours.shape == theirs.shape and (ours - theirs).abs().max() <= bound, (dtype, shape)
+        assert (slopes[0] - slopes[1]).abs().max() <= 10 * bound, (dtype, shape)
+assert blocks(torch.zeros(0, 13), torch.zeros(0, dtype=torch.long)).shape == (0,)
+print("the same")
+"""
+    assert run_python(code, VERL_PLATFORM="cpu") == "the same"

@@ -11,6 +11,9 @@ from verl_srpo.import_hook import after_import
 
 from .resolvers import RUN_DIR_VARIABLE
 
+LOG_PROB_BLOCK = 1 << 24
+"""Logits that are normalised in one call."""
+
 
 @functools.cache
 def install() -> None:
@@ -19,6 +22,7 @@ def install() -> None:
     after_import("verl.utils.distributed", use_gloo_once)
     after_import("verl.workers.engine.fsdp.transformer_impl", register_fsdp_engines)
     after_import("verl.workers.engine.fsdp.transformer_impl", offload_without_pinning)
+    after_import("verl.utils.torch_functional", normalise_logits_in_blocks)
     after_import("verl.workers.rollout.vllm_rollout.vllm_rollout", send_weights_in_run_dir)
     after_import("verl.trainer.ppo.v1.replay_buffer", poll_often)
 
@@ -72,6 +76,22 @@ def offload_without_pinning(module: ModuleType) -> None:
             super().__init__(pin_memory=False)
 
     module.CPUOffloadPolicy = CPUOffloadPolicy
+
+
+def normalise_logits_in_blocks(module: ModuleType) -> None:
+    """verl normalises the logits of one row a call, to hold little at once. Where padding has been removed a row is one
+    token, and such calls took most of the time of a step."""
+    by_rows = module.logprobs_from_logits_v2
+
+    @functools.wraps(by_rows)
+    def logprobs_from_logits_v2(logits, labels):
+        vocabulary = logits.shape[-1]
+        rows = max(1, LOG_PROB_BLOCK // vocabulary)
+        blocks = zip(logits.reshape(-1, vocabulary).split(rows), labels.reshape(-1).split(rows), strict=True)
+        parts = [module.logprobs_from_logits_naive(*block) for block in blocks]
+        return parts[0].view(labels.shape) if len(parts) == 1 else module.torch.cat(parts).view(labels.shape)
+
+    module.logprobs_from_logits_v2 = logprobs_from_logits_v2
 
 
 def weight_socket(replica_rank: int, local_rank: int) -> str:
