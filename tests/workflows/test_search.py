@@ -94,6 +94,20 @@ async def test_a_retriever_that_stays_down_drops_the_episode_and_no_error_is_sho
     assert not any("502" in call.prompt for call in llm.calls)
 
 
+async def test_a_retrieval_that_fails_half_way_drops_the_whole_episode():
+    class Fails(WordRetriever):
+        async def search(self, queries, topk=None):
+            if self.asked:
+                self.error = ConnectionError("502")
+            return await super().search(queries, topk)
+
+    replies = {"router": [route(1, 2), route(3)], "verifier": NO, "answerer": ANSWER, **QUERIES}
+    episode, llm = await play("search/team", replies, {"retriever": Fails()})
+    assert consumed(episode) == [["router"], ["searcher1", "searcher2"], ["verifier"], ["router"], ["searcher3"]]
+    assert (episode.dropped, episode.trained) == ("tool_error", []), "no prefix of it is trained on"
+    assert "retriever, 1 queries: ConnectionError: 502" in episode.message
+
+
 async def test_a_searcher_that_fails_removes_its_set_and_the_other_queries_count():
     retriever = WordRetriever()
     replies = {"router": route(1, 2), "verifier": YES, "answerer": ANSWER, **QUERIES, "searcher1": OSError("gone")}

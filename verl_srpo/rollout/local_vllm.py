@@ -38,6 +38,8 @@ class LocalVLLM:
                 dtype="auto" if on_gpu else "float32",
                 enforce_eager=not on_gpu,
                 enable_prefix_caching=True,
+                # what is cached is whole blocks, on a GPU of 16 tokens; vLLM's 128 on a CPU would hide short prefixes
+                **({} if on_gpu else {"block_size": 16}),
                 disable_log_stats=True,
             )
         )
