@@ -102,7 +102,7 @@ async def test_a_retrieval_that_fails_half_way_drops_the_whole_episode():
             return await super().search(queries, topk)
 
     replies = {"router": [route(1, 2), route(3)], "verifier": NO, "answerer": ANSWER, **QUERIES}
-    episode, llm = await play("search/team", replies, {"retriever": Fails()})
+    episode, _ = await play("search/team", replies, {"retriever": Fails()})
     assert consumed(episode) == [["router"], ["searcher1", "searcher2"], ["verifier"], ["router"], ["searcher3"]]
     assert (episode.dropped, episode.trained) == ("tool_error", []), "no prefix of it is trained on"
     assert "retriever, 1 queries: ConnectionError: 502" in episode.message
