@@ -8,7 +8,7 @@ import pytest
 from verl_srpo.lab.cases import CLIPS, COMMON_CLIP, cases
 from verl_srpo.lab.findings import claims, difference, final, interval
 from verl_srpo.lab.game import Game
-from verl_srpo.lab.page import render, write_page
+from verl_srpo.lab.page import STACK_BEGIN, STACK_END, render, write_page
 from verl_srpo.lab.results import Result, Store
 from verl_srpo.lab.study import Outcome, best_clip, work
 from verl_srpo.lab.training import Curves, Variant
@@ -73,13 +73,16 @@ def test_numbers_of_a_run_by_hand():
     assert result.final == 0.75
     assert result.average == pytest.approx(1.5 / 20)
     assert result.gradient_variation == pytest.approx(0.5)  # 1, 3, 1, 3, ...: mean 2, deviation 1
-    assert result.local_gradient_variation == pytest.approx(0.5)
+    assert 0.5 < result.learning_gradient_variation < 0.52  # step 3 to 19, one "3" more than "1"
 
 
-def test_a_trend_is_not_local_variation():
-    rising = Result(replace(curves(), gradient_norm=[float(i) for i in range(1, 101)]))
-    assert rising.gradient_variation > 0.4
-    assert rising.local_gradient_variation < 0.12
+def test_variation_while_learning_ends_where_the_game_is_won():
+    norms = [5.0, 1.0, 3.0, 1.0, 3.0, *[0.0] * 15]  # the first tenth, two steps, is left out: 3, 1, 3
+    won = Result(replace(curves(), reward=[0.1] * 5 + [0.95] * 15, gradient_norm=norms))
+    assert won.learning_gradient_variation == pytest.approx((8 / 9) ** 0.5 / (7 / 3))
+    assert won.gradient_variation > 2
+    at_once = Result(replace(curves(), reward=[0.95] * 20, gradient_norm=[1.0, 1.0, 3.0, 1.0, *[9.0] * 16]))
+    assert at_once.learning_gradient_variation == pytest.approx(0.5)  # two steps at least: 3, 1
 
 
 def test_the_best_clip_is_chosen_by_the_end_then_by_speed():
@@ -90,7 +93,7 @@ def test_the_best_clip_is_chosen_by_the_end_then_by_speed():
 def test_every_part_changes_one_thing_at_a_time():
     every = cases()
     for part, fields in (
-        ("a", {"game", "cardinality_norm"}),
+        ("a", {"game", "cardinality_norm"}),  # both within the part, one at a time in each comparison
         ("b", {"reduction"}),
         ("c", {"game", "unit", "member_norm"}),
     ):
@@ -129,16 +132,41 @@ def test_intervals_and_paired_differences_by_hand():
     ("sqrt", "verdict"),
     [
         ((0.5, 0.7), "supported"),
-        ((0.4, 0.7), "supported (the opposite at the common clip range)"),
+        ((0.4, 0.7), "supported (contradicted at the common clip range)"),
         ((0.5, 0.3), "contradicted"),
         ((0.5, 0.5), "not supported"),
-        ((0.6, 0.5), "not supported (at the common clip range only)"),
+        ((0.6, 0.5), "not supported (supported at the common clip range)"),
     ],
 )
 def test_verdicts_follow_the_intervals(sqrt, verdict):
     first = claims(outcomes({"K = 5, sqrt": sqrt}))[0]
     assert "no normalisation" in first.statement
     assert first.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("early", "verdict"),
+    [
+        (0.8, "not supported (both win nearly everything; the first learns sooner)"),
+        (0.2, "not supported (both win nearly everything; the first learns later)"),
+        (0.5, "not supported (both win nearly everything; equally soon)"),
+    ],
+)
+def test_where_everything_is_won_the_verdict_says_who_was_sooner(early, verdict):
+    def won(outcome, early):
+        runs = [Result(replace(r.curves, reward=[early] * 18 + [0.99, 0.99])) for r in outcome.own]
+        return replace(outcome, own=runs)
+
+    at = {"K = 5, sqrt": early, "K = 5, none": 0.5}
+    every = [won(o, at[o.case.label]) if o.case.label in at else o for o in outcomes({})]
+    assert claims(every)[0].verdict == verdict
+
+
+def test_at_one_member_the_claim_needs_equal_runs():
+    [same] = [c for c in claims(outcomes({})) if c.statement.startswith("At K = 1")]
+    [other] = [c for c in claims(outcomes({"K = 1, member": (0.5, 0.6)})) if c.statement.startswith("At K = 1")]
+    assert (same.verdict, other.verdict) == ("supported", "contradicted")
+    assert other.here.endswith(": 0.1")
 
 
 def test_parts_that_were_not_run_make_no_claims():
@@ -155,6 +183,15 @@ def test_the_page_says_what_came_out():
     assert "{" not in page
     assert "A quick try" not in page
     assert "A quick try" in render(outcomes({}), tuning=5, quick=True)
+
+
+def test_what_other_runs_wrote_on_the_page_is_kept(tmp_path):
+    page = tmp_path / "evidence.md"
+    page.write_text(f"old text\n{STACK_BEGIN}\nthe real stack's table\n{STACK_END}\nold end\n")
+    text = write_page(outcomes({}), tmp_path, tuning=5).read_text()
+    assert text.endswith(f"{STACK_BEGIN}\nthe real stack's table\n{STACK_END}\n")
+    assert "old text" not in text
+    assert "old end" not in text
 
 
 def test_the_page_and_its_figures_are_written(tmp_path):

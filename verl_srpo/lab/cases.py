@@ -40,6 +40,8 @@ def cases(parts: str = "abc", *, steps: int = 60) -> list[Case]:
     for norm in ("none", "mean", "sqrt"):
         add("a", f"K = 5, {norm}", Game((5,)), cardinality_norm=norm)
     varied = Game((1, 2, 4, 8), lengths=(2, 10))
+    for norm in ("none", "mean", "sqrt"):
+        add("a", f"K = 1 to 8, {norm}", varied, cardinality_norm=norm)
     for reduction in ("event_mean", "token_mean"):
         add("b", reduction, varied, reduction=reduction)
     for size in (1, 2, 4, 8):

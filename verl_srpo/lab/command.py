@@ -20,7 +20,7 @@ def add_parsers(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--out", default="lab", metavar="DIR", help="folder for finished runs (default: lab)")
     parser.add_argument("--docs", metavar="DIR", help="folder for evidence.md and figures/ (default: OUT)")
     parser.add_argument("--seeds", type=int, default=20, help="seeds a variant is reported over (default 20)")
-    parser.add_argument("--tuning-seeds", type=int, default=5, help="other seeds, to choose clip ranges (default 5)")
+    parser.add_argument("--tuning-seeds", type=int, default=10, help="other seeds, to choose clip ranges (default 10)")
     parser.add_argument("--part", action="append", choices=("a", "b", "c"), help="only this part; may be repeated")
     parser.add_argument("--workers", type=int, help="processes (default: one a core)")
     parser.add_argument("--quick", action="store_true", help="3 seeds and a fifth of the steps: a try, not evidence")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .cases import COMMON_CLIP
-from .findings import Interval, Quantity, final, interval, spread_ratio
+from .findings import Interval, Quantity, average, final, interval, spread_ratio
 from .results import Result
 from .study import Outcome
 
@@ -31,7 +31,7 @@ def pyplot():
             "font.size": 10,
             "grid.alpha": 0.3,
             "legend.frameon": False,
-            "savefig.dpi": 130,
+            "savefig.dpi": 110,
         }
     )
     return plt
@@ -56,34 +56,38 @@ def draw_figures(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
     for name, draw, chosen in drawn:
         if chosen:
             figure = draw(plt, chosen)
-            figure.savefig(folder / name)
+            save(figure, folder / name)
             plt.close(figure)
             paths.append(folder / name)
     return paths
 
 
+def save(figure, path: Path) -> None:
+    """Write a PNG with a palette of 64 colours, a third of the size of one with true colours."""
+    import io
+
+    from PIL import Image
+
+    raw = io.BytesIO()
+    figure.savefig(raw, format="png")
+    Image.open(raw).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
 def _cardinality(plt, outcomes: list[Outcome]):
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
-    _scores(left, outcomes)
-    for number, outcome in enumerate(o for o in outcomes if "," in o.case.label):
-        _band(right, outcome.own, lambda r: r.curves.reward, outcome.case.label, _COLOURS[number])
-    right.set(title="reward, each at its own best clip range", xlabel="step", ylim=(0, 1.02))
-    right.legend(fontsize="small")
-    return figure
+    return _end_and_whole(plt, outcomes, 3.9)
+
+
+def _lengths(plt, outcomes: list[Outcome]):
+    return _end_and_whole(plt, outcomes, 3.2)
 
 
 def _reductions(plt, outcomes: list[Outcome]):
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6))
-    sizes = outcomes[0].case.variant.game.set_sizes
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4))
     for number, outcome in enumerate(outcomes):
-        _band(axes[0], outcome.own, lambda r: r.curves.reward, outcome.case.label, _COLOURS[number])
-        _band(axes[1], outcome.own, lambda r: r.curves.gradient_norm, outcome.case.label, _COLOURS[number])
-        rewards = [interval(outcome.own, lambda r, size=size: r.curves.reward_by_size[size]) for size in sizes]
-        _points(axes[2], range(len(sizes)), rewards, outcome.case.label, _COLOURS[number], shift=0.1 * number - 0.05)
-    axes[0].set(title="reward, each at its own best clip range", xlabel="step", ylim=(0, 1.02))
-    axes[1].set(title="gradient norm", xlabel="step", ylim=(0, None))
-    axes[2].set(title="final reward by set size", xlabel="set size K", ylim=(0, 1.02))
-    axes[2].set_xticks(range(len(sizes)), map(str, sizes))
+        for axis, curve in zip(axes, (lambda r: r.curves.reward, lambda r: r.curves.gradient_norm), strict=True):
+            _band(axis, outcome.common, curve, outcome.case.label, _COLOURS[number])
+    axes[0].set(title=f"reward at clip {COMMON_CLIP}", xlabel="step", ylim=(0, 1.02))
+    axes[1].set(title=f"gradient norm at clip {COMMON_CLIP}", xlabel="step", ylim=(0, None))
     axes[0].legend(fontsize="small")
     return figure
 
@@ -114,49 +118,66 @@ def _units(plt, outcomes: list[Outcome]):
             _points(axis, range(len(sizes)), points, unit, _COLOURS[number], line=True, shift=0.06 * (number - 1))
         axis.set_xticks(range(len(sizes)), map(str, sizes))
         axis.set(xlabel="set size K", ylim=(0, 1.02))
-        axis.set_title("final reward, each at its own best clip range" if own else f"at the common one, {COMMON_CLIP}")
+        axis.set_title("final reward, each at its own best clip" if own else f"final reward at clip {COMMON_CLIP}")
     axes[0].legend(fontsize="small", title="what is clipped")
-    return figure
-
-
-def _lengths(plt, outcomes: list[Outcome]):
-    figure, axis = plt.subplots(figsize=(6.5, 3.4))
-    _scores(axis, outcomes)
     return figure
 
 
 def _clips(plt, outcomes: list[Outcome]):
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        head, _, tail = outcome.case.label.partition(", ")
-        groups.setdefault(f"({outcome.case.part}) {head if tail else 'all'}", []).append(outcome)
+        head, _, _ = outcome.case.label.partition(", ")
+        groups.setdefault(f"({outcome.case.part}) {head if outcome.case.part != 'b' else 'reductions'}", []).append(
+            outcome
+        )
+    groups = {title: chosen for title, chosen in groups.items() if len(chosen) > 1}
     columns = min(4, len(groups))
     rows = -(-len(groups) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(3.1 * columns, 2.7 * rows), sharey=True, squeeze=False)
+    figure, axes = plt.subplots(rows, columns, figsize=(2.9 * columns, 2.5 * rows), sharey=True, squeeze=False)
     for axis, (title, chosen) in zip(axes.flat, groups.items(), strict=False):
         for number, outcome in enumerate(chosen):
             clips, scores = zip(*sorted(outcome.sweep.items()), strict=True)
             label = outcome.case.label.partition(", ")[2] or outcome.case.label
             axis.plot(clips, scores, "o-", ms=3, lw=1.2, color=_COLOURS[number % len(_COLOURS)], label=label)
-        axis.set(title=title, xscale="log", ylim=(0, 1.02))
+        axis.axvline(COMMON_CLIP, color="0.6", lw=0.8, ls=":")
+        axis.set(title=title, xscale="log", ylim=(0, 1.04))
+        axis.set_xticks(clips, [f"{clip:g}" for clip in clips])
+        axis.minorticks_off()
         axis.legend(fontsize="x-small")
     for axis in axes.flat[len(groups) :]:
         axis.set_visible(False)
-    figure.supxlabel("clip range")
-    figure.supylabel("final reward, tuning seeds")
+    figure.supxlabel(f"clip range (dotted: the common one, {COMMON_CLIP})", fontsize="medium")
+    figure.supylabel("final reward, tuning seeds", fontsize="medium")
     return figure
 
 
-def _scores(axis, outcomes: list[Outcome]) -> None:
-    """Final rewards as points with intervals, one row a case: hollow at the common clip range, full at its own best."""
+def _end_and_whole(plt, outcomes: list[Outcome], height: float):
+    """Final reward, and the reward over the whole run, of each case."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, height), sharey=True)
+    _scores(axes[0], outcomes, final)
+    _scores(axes[1], outcomes, average)
+    axes[0].set_title("final reward")
+    axes[1].set_title("mean reward over the run")
+    axes[0].legend(fontsize="small", loc="lower left")
+    return figure
+
+
+def _scores(axis, outcomes: list[Outcome], quantity: Quantity) -> None:
+    """Points with intervals, one row a case: hollow at the common clip range, full at its own best."""
+    colour = _COLOURS[0]
     for row, outcome in enumerate(outcomes):
-        colour = _COLOURS[0]
-        for results, face, shift in ((outcome.common, "white", 0.12), (outcome.own, colour, -0.12)):
-            point = interval(results, final)
+        for results, face, shift, label in (
+            (outcome.common, "white", 0.14, f"at clip {COMMON_CLIP}"),
+            (outcome.own, colour, -0.14, "at its own best"),
+        ):
+            point = interval(results, quantity)
             bars = [[point.mean - point.low], [point.high - point.mean]]
-            axis.errorbar(point.mean, -row + shift, xerr=bars, fmt="o", color=colour, mfc=face, ms=5, capsize=2)
+            label = label if row == 0 else None
+            axis.errorbar(
+                point.mean, -row + shift, xerr=bars, fmt="o", color=colour, mfc=face, ms=5, capsize=2, label=label
+            )
     axis.set_yticks([-row for row in range(len(outcomes))], [o.case.label for o in outcomes])
-    axis.set(title=f"final reward: hollow at clip {COMMON_CLIP}, full at its own best", xlim=(0, 1.02))
+    axis.set_xlim(0, 1.02)
 
 
 def _points(axis, x, points: Sequence[Interval], label: str, colour: str, *, line: bool = False, shift: float = 0.0):

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import game, policy, training
 from .training import Curves, Variant, last_steps
 
-_WINDOW = 10  # steps over which a gradient norm's variation is taken
+_WON = 0.9  # reward from which on a run has learned the game
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,12 @@ class Result:
         return _variation(self.curves.gradient_norm[last_steps(len(self.curves.gradient_norm)) :])
 
     @property
-    def local_gradient_variation(self) -> float:
-        """The same inside windows of ten steps, averaged: without the trend that learning itself gives the norm."""
-        norms = self.curves.gradient_norm[last_steps(len(self.curves.gradient_norm)) :]
-        windows = [norms[i : i + _WINDOW] for i in range(0, len(norms) - _WINDOW + 1, _WINDOW)]
-        return statistics.fmean(map(_variation, windows or [norms]))
+    def learning_gradient_variation(self) -> float:
+        """The same over the steps before the reward first reaches 0.9: once the game is won there is nothing left to
+        learn and the norm falls to zero, so that over the whole run its variation says how soon that was."""
+        rewards, first = self.curves.reward, last_steps(len(self.curves.reward))
+        won = next((step for step, reward in enumerate(rewards) if reward >= _WON), len(rewards))
+        return _variation(self.curves.gradient_norm[first : max(won, first + 2)])
 
 
 def _variation(values: list[float]) -> float:
