@@ -63,6 +63,7 @@ def rank_main(folder: str, repeats: int) -> None:
             "set_id": sets[variant],
             "srpo_advantage": torch.ones(ROWS),
             "srpo_weight": torch.full((ROWS,), size / (2 * ROWS)),
+            "srpo_importance": torch.ones(ROWS),
             "srpo_set_size": torch.full((ROWS,), size),
             "srpo_set_tokens": torch.full((ROWS,), size * RESPONSE),
         }

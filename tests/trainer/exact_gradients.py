@@ -48,15 +48,17 @@ class Case:
         self.entropy_coeff, self.kl = pick(0.0, 0.01), pick(False, True)
         noise = pick(0.02, 0.4)  # small: nothing is clipped; large: most of it is
         bins: list[list[int]] = [[] for _ in range(self.mini_batches)]  # rows of each mini-batch
-        self.set_id, self.advantage, self.weight = [], [], []
+        self.set_id, self.advantage, self.weight, self.importance = [], [], [], []
         for number in range(draw(self.mini_batches, 12)):
             size = pick(1, 2, 2, 3, 5)
             advantage, weight = torch.randn(1, generator=g).item(), torch.rand(1, generator=g).item() + 0.1
+            importance = 0.5 + number % 3 / 2
             for _ in range(size):
                 bins[number % self.mini_batches].append(len(self.set_id))
                 self.set_id.append(7_000_000_000 * (number + 1))
                 self.advantage.append(advantage)
                 self.weight.append(weight)
+                self.importance.append(importance)
         rows_per_mini = -(-max(map(len, bins)) // ranks) * ranks
         for rows in bins:  # padding rows carry another row's advantage on purpose: it must not matter
             while len(rows) < rows_per_mini:
@@ -64,6 +66,7 @@ class Case:
                 self.set_id.append(-1 - len(self.set_id))
                 self.advantage.append(1.5)
                 self.weight.append(0.0)
+                self.importance.append(2.0)
         self.bins = [[rows[i] for i in torch.randperm(len(rows), generator=g)] for rows in bins]
         count = len(self.set_id)
         prompts = [draw(2, 7) for _ in range(count)]
@@ -106,6 +109,7 @@ class Case:
                 loss = torch.stack([clip(s.exp(), advantage) for s in sums]).mean()
             else:
                 loss = clip(torch.cat(deltas).exp(), advantage).sum() / tokens
+            loss = self.importance[members[0]] * loss  # of the policy loss alone, not of entropy and KL
             for i, (lp, entropy) in zip(members, outputs, strict=True):
                 keep = self.mask[i].bool()
                 loss = loss - self.entropy_coeff * entropy[keep].sum() / tokens
@@ -141,6 +145,7 @@ class Case:
                 "set_id": column(self.set_id),
                 "srpo_advantage": column(self.advantage),
                 "srpo_weight": column(self.weight),
+                "srpo_importance": column(self.importance),
                 "srpo_set_size": column([sizes[s] for s in self.set_id]),
                 "srpo_set_tokens": column([tokens[s] for s in self.set_id]),
             },

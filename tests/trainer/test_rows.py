@@ -19,7 +19,8 @@ def make_rows(**columns):
         "episode": [0, 0, 0, 1, 1, 1],
     }
     zeros = {name: [0] * 6 for name in (*INT_COLUMNS, *FLOAT_COLUMNS, "task")}
-    return Rows(**{name: np.array(values) for name, values in (zeros | base | columns).items()})
+    dtypes = dict.fromkeys(FLOAT_COLUMNS, np.float64)
+    return Rows(**{name: np.array(values, dtype=dtypes.get(name)) for name, values in (zeros | base | columns).items()})
 
 
 KEYS = [f"t_{e}_{i}" for e in (0, 1) for i in range(3)]

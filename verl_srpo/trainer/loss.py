@@ -22,6 +22,7 @@ class RowRecord:
         self._parts: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def add(self, positions: torch.Tensor, values: torch.Tensor) -> None:
+        """Takes l_j of a micro-batch's rows, (n,), and their places in the mini-batch, (n,)."""
         self._parts.append((positions, values.detach()))
 
     def collect(self) -> torch.Tensor:
@@ -50,11 +51,13 @@ def record_member_log_ratios(record: RowRecord, member_norm: str, *, model_outpu
 def set_policy_loss(config, record: RowRecord, *, model_output, data: TensorDict, dp_group=None):
     """Loss of one micro-batch (eq. 7); summed over micro-batches and ranks it is the mini-batch's loss.
 
-    `data` carries, beside verl's columns, on each row: set_id, srpo_advantage (A_S), srpo_weight (w_S), srpo_set_size,
-    srpo_set_tokens and srpo_set_log_ratio of its whole set, srpo_row (its place in the rank's mini-batch), and the
-    non-tensor `srpo` with the ratio options and `whole` (True: every set lies whole in its micro-batch).
+    `data` carries, beside verl's columns, on each row: set_id, srpo_advantage (A_S), srpo_weight (w_S), srpo_importance
+    (the set's importance weight, 1 where there is none), srpo_set_size, srpo_set_tokens and srpo_set_log_ratio of its
+    whole set, srpo_row (its place in the rank's mini-batch), and the non-tensor `srpo` with the ratio options and
+    `whole` (True: every set lies whole in its micro-batch).
 
     Entropy and KL follow verl's definitions per token; a set's term is its mean over response tokens, weighted by w_S.
+    The importance weight is the policy gradient's alone, as in verl.
     FSDP averages gradients over ranks, hence the factor dp_size.
     """
     options = tu.get(data, "srpo")
@@ -71,7 +74,7 @@ def set_policy_loss(config, record: RowRecord, *, model_output, data: TensorDict
         mask,
         data["set_id"],
         data["srpo_advantage"].to(log_prob),
-        weights=weights,
+        weights=weights * data["srpo_importance"].to(weights),
         **parts,
         **{name: options[name] for name in RATIO_OPTIONS},
     )

@@ -8,9 +8,12 @@ from tensordict import TensorDict
 
 from verl_srpo import core
 from verl_srpo.config import SRPOSettings
+from verl_srpo.core.arguments import check_floating, check_like
 from verl_srpo.core.packing import Layout
+from verl_srpo.core.sets import check_equal_within_sets, check_finite, group_rows
 from verl_srpo.trainer import metrics as srpo_metrics
 from verl_srpo.trainer.estimators import get_set_advantage
+from verl_srpo.trainer.off_policy import off_policy_metrics, set_importance
 from verl_srpo.trainer.rows import Rows
 
 
@@ -40,7 +43,11 @@ class Objective:
         Args:
             rows: tags of the P laid-out rows; padding and removed rows have negative set_id.
             layout: which mini-batch each row is in.
-            data: jagged `response_mask` of the rows; `old_log_probs` and `rollout_log_probs` for the set's importance.
+            data: jagged `response_mask` of the rows, and where the rollout reports log-probs, `old_log_probs` and
+                `rollout_log_probs` too.
+
+        Returns:
+            Columns with one entry a row (P,), `advantages` and `returns` jagged as the mask; and metrics by name.
         """
         mask = data["response_mask"]
         lengths = segment_sums(mask.values(), mask.offsets())
@@ -49,15 +56,14 @@ class Objective:
         weights = self._weights(rows, layout, ids, lengths)
         metrics = srpo_metrics.signal_metrics(rows, advantages.numpy(), lonely.numpy())
         metrics["srpo/empty_responses"] = int(((lengths == 0) & (ids >= 0)).sum())
-        if self.settings.set_importance_threshold is not None:
-            importance, importance_metrics = self._importance(data, ids)
-            weights = weights * importance
-            metrics |= importance_metrics
+        importance, importance_metrics = self._importance(data, ids)
+        metrics |= importance_metrics
         per_token = torch.repeat_interleave(advantages.float(), mask.offsets().diff()) * mask.values()
         per_token = torch.nested.nested_tensor_from_jagged(per_token, mask.offsets())
         columns = {
             "srpo_advantage": advantages.float(),
             "srpo_weight": weights.float(),
+            "srpo_importance": importance.float(),
             "srpo_set_size": _of_set(ids, torch.ones_like(ids)),
             "srpo_set_tokens": _of_set(ids, lengths),
             "advantages": per_token,  # verl's own metrics read these two
@@ -66,6 +72,7 @@ class Objective:
         return TensorDict(columns, batch_size=len(ids)), metrics
 
     def agent_metrics(self, rows: Rows, roster: list[str], data: TensorDict) -> dict[str, float]:
+        """`srpo/agent/NAME/*` of each agent of the `roster`; `data` holds jagged `response_mask`, maybe `entropy`."""
         mask = data["response_mask"]
         lengths = segment_sums(mask.values(), mask.offsets()).numpy()
         entropy = None
@@ -82,7 +89,9 @@ class Objective:
             **self.settings.advantage_options(),
         }
         populations = core.set_populations(returns, ids, episodes, tasks, **columns)
-        return self.estimate(returns, ids, episodes, tasks, **columns), populations.lonely
+        advantages = self.estimate(returns, ids, episodes, tasks, **columns)
+        check_advantages(f"the result of srpo.advantage={self.settings.advantage}", advantages, ids)
+        return torch.where(ids >= 0, advantages, 0.0), populations.lonely
 
     def _weights(self, rows: Rows, layout: Layout, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """w_S on each row, summing to 1 over the sets of each global mini-batch."""
@@ -100,24 +109,32 @@ class Objective:
         return weights
 
     def _importance(self, data: TensorDict, ids: torch.Tensor) -> tuple[torch.Tensor, dict[str, float]]:
-        """Truncated importance weight of each whole set, from its log-ratio between pi_old and the rollout policy."""
+        """Factor of each row's set in the policy loss, (N,): 1 without `set_importance_threshold`; and metrics."""
+        importance = torch.ones(len(ids), dtype=torch.float64)
+        if "rollout_log_probs" not in data or self.bypass:  # in bypass mode the two are the same numbers
+            return importance, {}
         padded = data.select("response_mask", "old_log_probs", "rollout_log_probs").to_padded_tensor()
-        members = core.member_log_ratio(
-            padded["old_log_probs"],
-            padded["rollout_log_probs"],
-            padded["response_mask"].bool(),
-            member_norm=self.settings.member_norm,
-        )
-        log_ratios = core.set_log_ratio(members, ids, cardinality_norm=self.settings.cardinality_norm)
-        raw = log_ratios.double().clamp(-20.0, 20.0).exp()
-        threshold = self.settings.set_importance_threshold
-        live = ids >= 0
-        metrics = {
-            "srpo/set_importance/mean": raw[live].mean().item(),
-            "srpo/set_importance/truncated_fraction": (raw[live] > threshold).double().mean().item(),
-            "srpo/set_importance/log_ratio_extreme": log_ratios[live][log_ratios[live].abs().argmax()].item(),
-        }
-        return raw.clamp(max=threshold), metrics
+        log_probs = padded["old_log_probs"], padded["rollout_log_probs"], padded["response_mask"].bool()
+        metrics = off_policy_metrics(*log_probs, ids)
+        if self.settings.set_importance_threshold is not None:
+            importance, importance_metrics = set_importance(
+                *log_probs,
+                ids,
+                threshold=self.settings.set_importance_threshold,
+                member_norm=self.settings.member_norm,
+                cardinality_norm=self.settings.cardinality_norm,
+            )
+            metrics |= importance_metrics
+        return importance, metrics
+
+
+def check_advantages(name: str, advantages: torch.Tensor, ids: torch.Tensor) -> None:
+    """Raise ValueError unless `advantages` are floats (N,), finite and equal on the rows of each set of `ids` (N,)."""
+    check_floating(name, advantages)
+    check_like(name, advantages, "set_ids", ids, dims=1)
+    rows = group_rows(ids)
+    check_finite(name, advantages, ids, rows)
+    check_equal_within_sets(name, advantages, ids, rows)
 
 
 def segment_sums(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
