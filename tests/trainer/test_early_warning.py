@@ -1,6 +1,7 @@
 """Field report 18: a run that is about to collapse says so while there is time."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -34,8 +35,6 @@ def after_healthy_steps(**changes):
 )
 def test_field_report_18_each_sign_is_named(metrics, said):
     (found,) = after_healthy_steps().look(HEALTHY | metrics)
-    import re
-
     assert re.search(said, found)
 
 
@@ -65,3 +64,24 @@ def test_one_step_with_a_spike_does_not_move_the_median():
     warning = after_healthy_steps()
     assert warning.look(HEALTHY | {"actor/grad_norm": 500.0})
     assert warning.look(HEALTHY | {"actor/grad_norm": 25.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("actor/grad_norm", "gradient norm nan"), ("srpo/k2/log_ratio_extreme", "sets of 2: .* nan")]
+)
+def test_what_is_not_a_number_is_a_sign_and_no_yardstick(name, said):
+    warning = after_healthy_steps()
+    (found,) = warning.look(HEALTHY | {name: float("nan")})
+    assert re.search(said, found)
+    assert warning.look(dict(HEALTHY)) == []
+    assert len(warning.look(HEALTHY | {"actor/grad_norm": 21.0})) == 1
+
+
+def test_a_resumed_run_is_held_against_its_first_steps():
+    warning = EarlyWarning(dataclasses.replace(WarningThresholds(), stop=True, patience=1))
+    warning.take_up([HEALTHY] * 5 + [HEALTHY | {"actor/entropy": 0.1}, {"val-core/acc": 0.5}])
+    assert not warning.stop, "what was said before is not said again"
+    low = HEALTHY | {"actor/entropy": 0.6, "actor/grad_norm": 21.0}
+    entropy, norm = warning.look(low)
+    assert "of its first 1.000" in entropy and "times its median 2" in norm
+    assert EarlyWarning(WarningThresholds()).look(low) == [], "without its history it has nothing to be held against"

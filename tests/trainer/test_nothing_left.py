@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.trainer.test_rows import make_rows
+from verl_srpo.config import SRPOSettings
 from verl_srpo.trainer import metrics as srpo_metrics
 from verl_srpo.trainer.trainers import SRPOTrainer
 
@@ -51,6 +52,64 @@ def test_field_report_19_incomplete_sets_are_counted():
     counted = srpo_metrics.batch_metrics(rows, complete, padding_rows=2)
     assert counted["srpo/dropped/incomplete"] == 1
     assert (counted["srpo/sets"], counted["srpo/rows"], counted["srpo/padding_rows"]) == (3, 6, 2)
+
+
+class Batch:
+    """As much of a KVBatchMeta as `_balance_batch` needs; padding rows are clones of the first one."""
+
+    partition_id = "train"
+
+    def __init__(self, keys):
+        self.keys = keys
+        self.tags = [{"seq_len": 3, "min_global_steps": 1, "max_global_steps": 1} for _ in keys]
+
+    def __len__(self):
+        return len(self.keys)
+
+    def reorder(self, order):
+        self.keys, self.tags = [self.keys[i] for i in order], [self.tags[i] for i in order]
+
+
+def balanced(monkeypatch, rows, **settings):
+    """A trainer after `_balance_batch` of these rows on two ranks, and its metrics."""
+    from verl_srpo.trainer import trainers
+
+    stand_in = trainer()
+    stand_in.settings, stand_in.tokenizer, stand_in._said_untagged = (
+        SRPOSettings(**settings),
+        SimpleNamespace(eos_token_id=0),
+        False,
+    )
+    for name, value in (("_data_parallel_size", 2), ("_num_mini_batches", 1), ("_row_multiple", 1)):
+        monkeypatch.setattr(stand_in, name, lambda value=value: value)
+    monkeypatch.setattr(trainers, "read_rows", lambda batch: rows)
+    monkeypatch.setattr(
+        trainers,
+        "upsample_batch_to_divisible_size",
+        lambda batch, size, eos: Batch([*batch.keys, *batch.keys[:1] * (-len(batch) % size)]),
+    )
+    written = {}
+    monkeypatch.setattr(trainers.tq, "kv_batch_put", lambda keys, partition_id, fields: written.update(fields))
+    metrics = {}
+    stand_in._balance_batch(Batch([f"t_{e}_{i}" for e in (0, 1) for i in range(3)]), metrics)
+    assert written["set_id"].tolist() == stand_in.rows.set_id.tolist()
+    return stand_in, metrics
+
+
+@pytest.mark.parametrize(("active_set", "sets"), [("event", 3), ("output", 4)])
+def test_a_missing_member_removes_its_whole_event_also_where_outputs_are_taken_apart(monkeypatch, active_set, sets):
+    """Field report 10, for baselines too: else they would train on rows that SRPO does not."""
+    rows = make_rows(set_size=[3, 3, 1, 2, 2, 1])
+    stand_in, metrics = balanced(monkeypatch, rows, active_set=active_set)
+    kept = stand_in.rows.set_id >= 0
+    assert sorted(stand_in.rows.agent_id[kept].tolist()) == [0, 1, 2, 2]
+    assert len(np.unique(stand_in.rows.set_id[kept])) == metrics["srpo/sets"] == sets
+    assert len(np.unique(stand_in.rows.set_id)) == sets + (~kept).sum(), "removed and padding rows share no identifier"
+
+
+def test_no_complete_set_counts_sets(monkeypatch):
+    with pytest.raises(RuntimeError, match=r"dropped/incomplete=4\."):
+        balanced(monkeypatch, make_rows(set_size=[3, 3, 2, 3, 3, 2]))
 
 
 def test_field_report_24_event_rewards_and_the_outcome_are_logged_apart():
@@ -105,8 +164,6 @@ def test_members_of_different_policy_versions_are_counted():
 
 def test_describe_is_one_line():
     stand_in = trainer()
-    from verl_srpo.config import SRPOSettings
-
     actor = SimpleNamespace(ppo_mini_batch_size=8, ppo_epochs=3)
     stand_in.settings, stand_in.roster, stand_in.parameter_sync_step = SRPOSettings(), ["a", "b"], 1
     stand_in.config = SimpleNamespace(

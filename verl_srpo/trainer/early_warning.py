@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
+from collections.abc import Iterable
 from statistics import median
 
 from verl_srpo.config import WarningThresholds
@@ -29,8 +31,18 @@ class EarlyWarning:
         self.streak = self.streak + 1 if found else 0
         return found
 
+    def take_up(self, steps: Iterable[dict[str, float]]) -> None:
+        """Goes on from the metrics of a resumed run's earlier steps: its first entropy and its latest gradient norms.
+
+        The count of consecutive warnings starts anew, so that a run that was stopped can be taken further.
+        """
+        for metrics in steps:
+            self._entropy(metrics)
+            self._gradient_norm(metrics)
+
     @property
     def stop(self) -> bool:
+        """Whether to save a checkpoint and end the run."""
         return self.thresholds.stop and self.streak >= self.thresholds.patience
 
     def _by_set_size(self, metrics: dict[str, float]) -> list[str]:
@@ -41,7 +53,7 @@ class EarlyWarning:
                 continue
             size, kind = match.groups()
             if kind == "log_ratio_extreme":
-                if limits.log_ratio_extreme is not None and abs(value) > limits.log_ratio_extreme:
+                if limits.log_ratio_extreme is not None and not abs(value) <= limits.log_ratio_extreme:  # NaN too
                     found.append(
                         f"sets of {size}: a set log-ratio of {value:.2f} is beyond "
                         f"srpo.warn.log_ratio_extreme={limits.log_ratio_extreme}"
@@ -71,6 +83,8 @@ class EarlyWarning:
         if norm is None:
             return []
         usual = median(self.norms) if len(self.norms) >= NEEDED else None
+        if not math.isfinite(norm):
+            return [] if limit is None else [f"gradient norm {norm}: verl leaves out an update that is not finite"]
         self.norms.append(norm)
         if limit is None or usual is None or norm <= limit * usual:
             return []

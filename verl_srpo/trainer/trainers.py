@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 
@@ -33,7 +34,8 @@ from verl_srpo.trainer.validation import macro_metrics
 
 logger = logging.getLogger(__name__)
 
-ACTOR_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
+# a reference policy of its own is among them, because rows differ in temperature there too
+WORKER_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy)
 
 
 class SRPOTrainer:
@@ -89,14 +91,16 @@ class SRPOTrainer:
         write_back(tracking, self._earlier_lines)
 
     def fit(self, agent_loop_manager):
+        """verl's training loop; a resumed run first reads what its metrics file says of the steps before."""
         self._earlier_lines = lines_until(metrics_path(self.config), self.global_steps) if self.global_steps else []
+        self.early_warning.take_up(json.loads(line)["data"] for line in self._earlier_lines)
         super().fit(agent_loop_manager)
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
         from verl_srpo.trainer import actor_worker
 
-        for role in ACTOR_ROLES:
+        for role in WORKER_ROLES:
             if role in self.role_worker_mapping:
                 self.role_worker_mapping[role] = ray.remote(getattr(actor_worker, self.worker))
 
@@ -108,11 +112,8 @@ class SRPOTrainer:
     def _row_multiple(self) -> int:
         """Without dynamic batch sizes verl's log-prob pass wants whole micro-batches on each rank."""
         rollout = self.config.actor_rollout_ref.rollout
-        if self.config.actor_rollout_ref.actor.use_dynamic_bsz:
-            return 1
-        sizes = [rollout.log_prob_micro_batch_size_per_gpu]
-        if self.use_reference_policy:
-            sizes.append(self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
+        passes = [rollout, self.config.actor_rollout_ref.ref] if self.use_reference_policy else [rollout]
+        sizes = [one.log_prob_micro_batch_size_per_gpu for one in passes if not one.log_prob_use_dynamic_bsz]
         return math.lcm(*(size or 1 for size in sizes))
 
     def _data_parallel_size(self) -> int:
@@ -135,15 +136,17 @@ class SRPOTrainer:
         if len(batch) == 0:
             raise RuntimeError(self._nothing_left(self._counters(self.agent_loop_manager.drain_statistics("train"))))
         rows = read_rows(batch)
+        complete = complete_rows(rows, batch.keys)  # of whole events, also where their outputs are then taken apart
         if self.settings.active_set == "output":
             rows = apart(rows)
-        complete = complete_rows(rows, batch.keys)
         if not rows.tagged.any() and not self._said_untagged:
             self._said_untagged = True
             logger.warning("[SRPO] rows come without set tags: every row is an active set of its own")
         statistics = self._counters(self.agent_loop_manager.drain_statistics("train"))
         if not complete.any():
-            raise RuntimeError(self._nothing_left({**statistics, "srpo/dropped/incomplete": int((~complete).sum())}))
+            raise RuntimeError(
+                self._nothing_left({**statistics, "srpo/dropped/incomplete": len(np.unique(rows.set_id))})
+            )
         kept_ids = np.where(complete, rows.set_id, -1 - np.arange(len(rows)))
         layout = packing.pack_mini_batches(
             kept_ids,
@@ -198,7 +201,7 @@ class SRPOTrainer:
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         fields = ["response_mask", "entropy"]
-        if self.settings.set_importance_threshold is not None:
+        if self.config.actor_rollout_ref.rollout.calculate_log_probs:
             fields += ["old_log_probs", "rollout_log_probs"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
         columns, step_metrics = self.objective.columns(self.rows, self.layout, data)
@@ -257,14 +260,16 @@ class SRPOTrainer:
 
 
 class SRPOTrainerSync(SRPOTrainer, PPOTrainerSync):
-    pass
+    """SRPO where rollout and training take turns."""
 
 
 class SRPOTrainerColocateAsync(SRPOTrainer, PPOTrainerColocateAsync):
-    pass
+    """SRPO on verl's asynchronous trainer whose rollout shares the trainer's devices."""
 
 
 class SRPOTrainerSeparateAsync(SRPOTrainer, PPOTrainerSeparateAsync):
+    """SRPO on verl's asynchronous trainer whose rollout has devices of its own."""
+
     worker = "SRPODetachActorWorker"
 
 
