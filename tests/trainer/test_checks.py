@@ -25,6 +25,9 @@ REFUSED = {
     "algorithm.norm_adv_by_std_in_grpo=False": "norm_adv_by_std_in_grpo=False .* srpo.scale=none",
     "algorithm.rollout_correction.rollout_is=token": "rollout_is=token .* srpo.set_importance_threshold",
     "algorithm.rollout_correction.rollout_rs=seq_mean_k1": "rollout_rs=.* srpo.set_importance_threshold",
+    f"{ACTOR}.loss_agg_mode=seq-mean-token-mean": "loss_agg_mode=seq-mean-token-mean .* choose srpo.event_reduction",
+    f"{ACTOR}.loss_scale_factor=8": "loss_scale_factor=8 .* choose srpo.event_reduction",
+    f"{ACTOR}.clip_ratio_c=10": "clip_ratio_c=10 .* clipped once",
     f"{ACTOR}.shuffle=True": "actor.shuffle=True .* tear sets",
     "trainer.use_v1=False": "trainer.use_v1=False .* V0",
     "+actor_rollout_ref.rollout.agent.agent_loop_manager_class=my.Manager": "my.Manager .*srpo.workflow=null",
@@ -32,6 +35,7 @@ REFUSED = {
     "reward.reward_model.enable=True": "enable_resource_pool=False .* Set it to True",
     "distillation.enabled=True": "distillation.enabled=True .* Set it to False",
     f"{ACTOR}.strategy=megatron": "actor.strategy=megatron .* Use actor_rollout_ref.actor.strategy=fsdp2",
+    "trainer.v1.trainer_mode=separate_async": "separate_async contradicts .*backend=naive: .*mode=colocate_async",
     "trainer.v1.trainer_mode=sideways": "trainer_mode=sideways .* sync, colocate_async",
 }
 
@@ -79,3 +83,24 @@ def test_set_importance_needs_rollout_log_probs():
 
 def test_other_scale_settles_the_contradiction():
     check("algorithm.norm_adv_by_std_in_grpo=False", "srpo.scale=none")
+
+
+SEPARATE = ("trainer.v1.trainer_mode=separate_async", "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl")
+
+
+def test_separate_async_is_refused_where_its_checkpoint_engine_is_missing(monkeypatch):
+    from verl.checkpoint_engine import CheckpointEngineRegistry
+
+    monkeypatch.delitem(CheckpointEngineRegistry._registry, "nccl", raising=False)
+    monkeypatch.setitem(CheckpointEngineRegistry._import_errors, "nccl_checkpoint_engine", "No module named 'cupy'")
+    with pytest.raises(ValueError, match=r"backend=nccl, which is missing here: .*cupy.*mode=colocate_async"):
+        check(*SEPARATE)
+    monkeypatch.setitem(CheckpointEngineRegistry._registry, "nccl", object)
+    check(*SEPARATE)
+
+
+def test_the_loss_in_bypass_mode_is_srpos_too():
+    correction = "algorithm.rollout_correction"
+    with pytest.raises(ValueError, match=r"loss_type=reinforce contradicts .* Leave it at ppo_clip"):
+        check(f"{correction}.bypass_mode=True", f"{correction}.loss_type=reinforce")
+    check(f"{correction}.bypass_mode=True")

@@ -11,6 +11,15 @@ STRATEGIES = ("fsdp", "fsdp2")
 MODES = ("sync", "colocate_async", "separate_async")
 
 
+_REDUCTION = "srpo.event_reduction says how sets are averaged", "Leave it out and choose srpo.event_reduction."
+_WITHOUT_EFFECT = (
+    ("loss_agg_mode", "token-mean", *_REDUCTION),
+    ("loss_scale_factor", None, *_REDUCTION),
+    ("clip_ratio_c", 3.0, "a set is clipped once (eq. 7), and a dual clip would be a second bound", "Leave it out."),
+)
+"""Options of verl's actor that would silently do nothing: name, verl's default, why, and the way out."""
+
+
 def _refuse(option: str, value: object, because: str, instead: str) -> None:
     raise ValueError(f"{option}={value} contradicts algorithm.adv_estimator=srpo: {because}. {instead}")
 
@@ -74,6 +83,10 @@ def _check_objective(config, settings: SRPOSettings) -> None:
             "the loss is SRPO's",
             "Leave it out; `+srpo=gspo` and `+srpo=grpo` are comparisons with other ratio units on the same sets.",
         )
+    for name, stock, because, instead in _WITHOUT_EFFECT:
+        value = select(config, f"{actor}.{name}", default=stock)
+        if value != stock:
+            _refuse(f"{actor}.{name}", value, because, instead)
     if not select(config, "algorithm.norm_adv_by_std_in_grpo", default=True) and settings.scale == "std":
         _refuse(
             "algorithm.norm_adv_by_std_in_grpo",
@@ -90,6 +103,9 @@ def _check_objective(config, settings: SRPOSettings) -> None:
                 "a weight per token or sequence does not fit one ratio per set",
                 "Use srpo.set_importance_threshold=2.0, the truncated importance weight of the whole set.",
             )
+    loss_type = correction.get("loss_type")
+    if correction.get("bypass_mode") and loss_type not in (None, "ppo_clip"):
+        _refuse("algorithm.rollout_correction.loss_type", loss_type, "the loss is SRPO's", "Leave it at ppo_clip.")
     if settings.set_importance_threshold is not None:
         if correction.get("bypass_mode"):
             _refuse(
@@ -152,3 +168,26 @@ def _check_engine(config) -> None:
     mode = OmegaConf.select(config, "trainer.v1.trainer_mode")
     if mode not in MODES:
         _refuse("trainer.v1.trainer_mode", mode, "there is no SRPO trainer of that mode", f"Known: {', '.join(MODES)}.")
+    if mode == "separate_async":
+        _check_checkpoint_engine(config)
+
+
+def _check_checkpoint_engine(config) -> None:
+    """verl would find out when actors and rollout servers have been started, hence minutes later."""
+    from verl.checkpoint_engine import CheckpointEngineRegistry
+
+    option = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+    backend = OmegaConf.select(config, option)
+    way_out = "Choose another backend, or use trainer.v1.trainer_mode=colocate_async, which needs none."
+    if backend == "naive":
+        raise ValueError(
+            f"trainer.v1.trainer_mode=separate_async contradicts {option}=naive: weights have to travel to rollout "
+            f"servers of their own, which nccl, for one, does. {way_out}"
+        )
+    try:
+        CheckpointEngineRegistry.get(backend)
+    except ValueError as error:
+        raise ValueError(
+            f"trainer.v1.trainer_mode=separate_async needs {option}={backend}, which is missing here: {error}. "
+            f"{way_out}"
+        ) from error
