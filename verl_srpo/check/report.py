@@ -23,6 +23,7 @@ class Report:
 
     @property
     def ready(self) -> bool:
+        """Whether training could start."""
         return not self.problems
 
     def as_dict(self) -> dict:

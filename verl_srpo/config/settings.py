@@ -203,7 +203,9 @@ class SRPOSettings:
         return cls.from_mapping(config.get("srpo"))
 
     def ratio_options(self) -> dict[str, str]:
+        """Keyword arguments of `core.srpo_loss`."""
         return {"unit": self.unit, "member_norm": self.member_norm, "cardinality_norm": self.cardinality_norm}
 
     def advantage_options(self) -> dict[str, str]:
+        """Keyword arguments of `core.set_relative_advantages`."""
         return {"scope": self.scope, "count": self.count, "scale": self.scale, "lonely": self.lonely}

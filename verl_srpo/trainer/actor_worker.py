@@ -32,18 +32,21 @@ class SRPOTrainingWorker(TrainingWorker):
     """Trains on mini-batches of whole sets.
 
     A set that lies whole in one micro-batch needs nothing further. Where one is split over micro-batches or ranks, its
-    log-ratio L_S is found first by one pass without gradients over the mini-batch (spec of the loss: section
-    "exactness" of docs/advantages.md), except when pi_cur is still pi_old, where L_S = 0.
+    log-ratio L_S is found first by one pass without gradients over the mini-batch (`joint_log_ratio`
+    in core/ratio.py says why that is exact), except when pi_cur is still pi_old, where L_S = 0.
     """
 
     _position = 0
     actor_config = None
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict:
+        """verl's loop over the mini-batches and epochs of this rank's part of a batch."""
         self._position = 0
         return super().train_mini_batch(data)
 
     def train_batch(self, data: TensorDict) -> TensorDict:
+        """One optimizer step on one mini-batch; `data` is this rank's part of it, with the columns that
+        `set_policy_loss` reads but `srpo_row` and `srpo_set_log_ratio`, which are found here."""
         options = dict(tu.get(data, "srpo"))
         policy_is_old = self._position == 0 and options["first_is_old"]
         self._position += 1
@@ -70,6 +73,7 @@ class SRPOTrainingWorker(TrainingWorker):
         return output
 
     def infer_batch(self, data: TensorDict) -> TensorDict:
+        """verl's pass for log-probs, at each row's own temperature."""
         use_row_temperatures(data)
         return super().infer_batch(data)
 
@@ -143,14 +147,15 @@ class TrainsOnSets:
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self):
+        """Builds the engines; the training worker then knows the actor's coefficients, as verl's loss would."""
         super().init_model()
         if self.actor is not None:
             self.actor.actor_config = self.loss_fn.keywords["config"]
 
 
 class SRPOActorRolloutRefWorker(TrainsOnSets, ActorRolloutRefWorker):
-    pass
+    """verl's worker of the modes `sync` and `colocate_async`."""
 
 
 class SRPODetachActorWorker(TrainsOnSets, DetachActorWorker):
-    pass
+    """verl's worker of the mode `separate_async`."""
