@@ -4,7 +4,9 @@
 that has learned to speak in the agents' tags, so that teams route, search and revise as they do in earnest.
 """
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,13 +36,21 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def speaker(tmp_path_factory):
-    """Folder of the model, the tasks and the corpus."""
-    folder = tmp_path_factory.mktemp("speaker")
-    subprocess.run([sys.executable, ROOT / "benchmarks" / "team_model.py", folder], check=True)
-    for kind in ("math", "search"):
-        tasks = pd.read_parquet(folder / f"{kind}.parquet")
-        tasks[:16].to_parquet(folder / f"{kind}_train.parquet")
-        tasks[16 : 16 + QUESTIONS].to_parquet(folder / f"{kind}_val.parquet")
+    """Folder of the model, the tasks and the corpus; made once for the sources that it follows from."""
+    script = ROOT / "benchmarks" / "team_model.py"
+    sources = [script, *(ROOT / "examples/quickstart").glob("*.py"), *(ROOT / "verl_srpo/workflows").glob("*.py")]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources))).hexdigest()[:12]
+    folder = ROOT / "runs" / "cache" / f"team-model-{version}"
+    if not folder.is_dir():
+        made = tmp_path_factory.mktemp("speaker")
+        subprocess.run([sys.executable, script, made], check=True)
+        for kind in ("math", "search"):
+            tasks = pd.read_parquet(made / f"{kind}.parquet")
+            tasks[:16].to_parquet(made / f"{kind}_train.parquet")
+            tasks[16 : 16 + QUESTIONS].to_parquet(made / f"{kind}_val.parquet")
+        partial = folder.with_name(f"{folder.name}.{made.parent.name}")
+        shutil.copytree(made, partial)
+        partial.rename(folder)
     return folder
 
 
