@@ -10,18 +10,18 @@ import logging
 
 logger = logging.getLogger("verl_srpo")
 
-SUPPORTED_VERL = ((0, 9, 1), (0, 10))
+SUPPORTED_VERL = ">=0.9.1,<0.10"
 
 
 def _check_verl_version() -> None:
     from importlib.metadata import version
 
-    from packaging.version import Version
+    from packaging.specifiers import SpecifierSet
 
-    found = Version(version("verl"))
-    low, high = (Version(".".join(map(str, bound))) for bound in SUPPORTED_VERL)
-    if not low <= found < high:
-        raise RuntimeError(f"verl {found} is installed, but this version of verl_srpo works with verl >={low},<{high}")
+    found = version("verl")
+    # 0.10.0.dev0 sorts before 0.10 but is not below it, as pip sees it too
+    if not SpecifierSet(SUPPORTED_VERL).contains(found, prereleases=True):
+        raise RuntimeError(f"verl {found} is installed, but this version of verl_srpo works with verl {SUPPORTED_VERL}")
 
 
 def _complete_trainers(module) -> None:

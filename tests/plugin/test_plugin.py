@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -62,6 +64,20 @@ def test_a_failure_is_logged_at_error_with_its_reason():
     process = run_python(code)
     assert "verl_srpo could not be registered" in process.stderr
     assert "verl 0.10.0 is installed, but this version of verl_srpo works with verl >=0.9.1,<0.10" in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("installed", "fits"),
+    [("0.9.1", True), ("0.9.1+local", True), ("0.9.2.dev0", True), ("0.9.0", False), ("0.10.0.dev0", False)],
+)
+def test_a_development_version_of_the_next_verl_is_not_supported(installed, fits, monkeypatch):
+    import importlib.metadata
+
+    from verl_srpo import plugin
+
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: installed)
+    with nullcontext() if fits else pytest.raises(RuntimeError, match=rf"verl {re.escape(installed)} is installed"):
+        plugin._check_verl_version()
 
 
 @pytest.mark.parametrize("kind", ["adv_estimator_fn", "policy_loss_fn"])

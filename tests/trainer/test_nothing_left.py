@@ -173,3 +173,23 @@ def test_describe_is_one_line():
     assert (
         "workflow math/debate (a, b)" in stand_in.describe() and "4 optimizer steps x 3 epochs" in stand_in.describe()
     )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reference", "multiple"),
+    [
+        (("actor.use_dynamic_bsz=True",), True, 1),
+        (("rollout.log_prob_micro_batch_size_per_gpu=4",), False, 4),
+        (("rollout.log_prob_micro_batch_size_per_gpu=4", "ref.log_prob_micro_batch_size_per_gpu=6"), True, 12),
+        (("actor.use_dynamic_bsz=True", "ref.log_prob_use_dynamic_bsz=False"), True, 6),
+    ],
+)
+def test_rows_are_padded_for_each_log_prob_pass_by_its_own_setting(overrides, reference, multiple):
+    from hydra import compose, initialize_config_module
+
+    stand_in = trainer()
+    given = [f"actor_rollout_ref.{one}" for one in ("ref.log_prob_micro_batch_size_per_gpu=6", *overrides)]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        stand_in.config = compose("srpo_trainer", given)
+    stand_in.use_reference_policy = reference
+    assert stand_in._row_multiple() == multiple
