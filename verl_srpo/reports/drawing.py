@@ -70,6 +70,16 @@ def new_axes(ylabel: str = ""):
     return figure, axes
 
 
+def log_scale(axes) -> None:
+    """A logarithmic axis with plain numbers at 1, 2 and 5 of each decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
 def line(axes, band: Band, label: str, shade: str, *, style: str = "-") -> None:
     """A mean with its deviation over seeds; a run of a step or two shows its points."""
     marker = "o" if len(band.steps) < 3 else None

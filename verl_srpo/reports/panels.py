@@ -194,7 +194,7 @@ def gradient(groups: Groups) -> Iterator[Chart]:
         drawing.line(axes, band, group.name + (f", CV {np.mean(varied):.3f}" if varied else ""), colour(number))
         for one in series:
             drawing.mark(axes, one, spikes(one.values), colour(number))
-    axes.set_yscale("log")
+    drawing.log_scale(axes)
     axes.legend()
     yield Chart(
         OPTIMISATION,

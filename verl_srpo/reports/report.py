@@ -48,7 +48,8 @@ def write_report(args: argparse.Namespace) -> int:
     for name, png in pictures.items():
         (out / f"{name}.png").write_bytes(png)
     (out / "report.html").write_text(render(page, pictures), encoding="utf-8")
-    print(f"{out / 'report.html'}: {len(charts)} charts of {sum(len(group.runs) for group in groups)} runs")
+    runs = sum(len(group.runs) for group in groups)
+    print(f"{out / 'report.html'}: {len(charts)} charts of {runs} run{'s' * (runs > 1)}")
     return 1 if unusable else 0
 
 
