@@ -49,7 +49,8 @@ def write_report(args: argparse.Namespace) -> int:
         (out / f"{name}.png").write_bytes(png)
     (out / "report.html").write_text(render(page, pictures), encoding="utf-8")
     runs = sum(len(group.runs) for group in groups)
-    print(f"{out / 'report.html'}: {len(charts)} charts of {runs} run{'s' * (runs > 1)}")
+    charts_of = f"{len(charts)} charts of {runs} run{'' if runs == 1 else 's'}"
+    print(f"{out / 'report.html'}: {charts_of}")
     return 1 if unusable else 0
 
 
