@@ -118,6 +118,18 @@ class Case:
             total = total + weight * loss
         return total
 
+    def clipped_share(self, model, rows: list[int]) -> float:
+        """Share of its tokens that each set's clip cuts off, weighted as the sets' losses are."""
+        share = 0.0
+        for i in rows:
+            if self.set_id[i] < 0:
+                continue
+            tokens = sum(int(m.sum()) for s, m in zip(self.set_id, self.mask, strict=True) if s == self.set_id[i])
+            ratio = (self.log_probs(model, i)[0].detach() - self.old[i])[self.mask[i].bool()].exp()
+            cut = ratio > 1 + CLIP if self.advantage[i] > 0 else ratio < 1 - CLIP
+            share += self.weight[i] * int(cut.sum()) / max(1, tokens)
+        return share
+
     def rank_rows(self, rank: int, ranks: int) -> list[int]:
         """verl's cut: mini-batch k is the union over ranks of the k-th slice of each rank's chunk."""
         chunks = []
@@ -209,6 +221,8 @@ def report(seed: int, case: Case, model, gradients, metrics) -> None:
         "worst": worst,
         "loss": [float(x) for x in metrics["loss"]],
         "reference_loss": losses,
+        "clipped": [float(x) for x in metrics.get("pg_clipfrac", [])],
+        "reference_clipped": [case.clipped_share(model, rows) for rows in case.bins],
         "extra_pass": [float(x) for x in metrics["srpo/extra_pass"]],
         "budget": case.budget,
         "unit": case.options["unit"],

@@ -29,6 +29,7 @@ def after_healthy_steps(**changes):
     [
         ({"srpo/k2/log_ratio_extreme": -6.5}, "sets of 2: a set log-ratio of -6.50 is beyond .*log_ratio_extreme=5.0"),
         ({"srpo/k2/clip_low": 0.3, "srpo/k2/clip_high": 0.3}, "sets of 2: the clip cuts off 60% .*clip_fraction=0.5"),
+        ({"actor/pg_clipfrac": 0.7}, "tokens: the clip cuts off 70% .*clip_fraction=0.5"),
         ({"actor/entropy": 0.6}, "entropy 0.600 is below srpo.warn.entropy_drop=0.7 of its first 1.000"),
         ({"actor/grad_norm": 21.0}, "gradient norm 21 is above srpo.warn.gradient_norm=10.0 times its median 2"),
     ],

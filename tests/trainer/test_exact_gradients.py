@@ -39,6 +39,8 @@ def test_gradients_equal_one_graph(model_folder, ranks):
     for case in cases:
         assert case["worst"] < 1e-5, case
         assert case["loss"] == pytest.approx(case["reference_loss"], rel=1e-5, abs=1e-6), case
+        clipped = case["reference_clipped"] if case["unit"] == "token" else []
+        assert case["clipped"] == pytest.approx(clipped, rel=1e-5, abs=1e-6), case
     passes = [p for case in cases if case["unit"] == "set" for p in case["extra_pass"]]
     assert 0.0 in passes and 1.0 in passes, "cases must cover both: sets whole in micro-batches, and split ones"
     assert not any(p for case in cases if case["unit"] != "set" for p in case["extra_pass"])

@@ -60,10 +60,13 @@ class EarlyWarning:
                     )
             else:
                 clipped[size] = clipped.get(size, 0.0) + value
-        for size, share in clipped.items():
+        shares = {f"sets of {size}": share for size, share in clipped.items()}
+        if "actor/pg_clipfrac" in metrics:  # srpo.unit=token
+            shares["tokens"] = metrics["actor/pg_clipfrac"]
+        for what, share in shares.items():
             if limits.clip_fraction is not None and share > limits.clip_fraction:
                 found.append(
-                    f"sets of {size}: the clip cuts off {share:.0%} of the updates, more than "
+                    f"{what}: the clip cuts off {share:.0%} of the updates, more than "
                     f"srpo.warn.clip_fraction={limits.clip_fraction}"
                 )
         return found

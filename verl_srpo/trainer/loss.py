@@ -10,6 +10,7 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
 from verl_srpo.core import member_log_ratio, srpo_loss
+from verl_srpo.core.ratio import LOG_RATIO_LIMIT
 
 RATIO_OPTIONS = ("unit", "member_norm", "cardinality_norm", "clip_low", "clip_high")
 
@@ -85,6 +86,9 @@ def set_policy_loss(config, record: RowRecord, *, model_output, data: TensorDict
     dp_size = data["dp_size"]
     terms = {"pg_loss": loss.detach()}
     token_weights = weights / data["srpo_set_tokens"].clamp(min=1).to(weights)
+    if options["unit"] == "token":  # of sets and members the worker's statistics say it, for each set size
+        clipped = clipped_tokens(log_prob.detach() - old_log_prob, data["srpo_advantage"].to(log_prob), options)
+        terms["pg_clipfrac"] = _weighted(clipped, mask, token_weights)
     if config.entropy_coeff != 0 or model_output.get("entropy") is not None:
         entropy = _weighted(no_padding_2_padding(model_output["entropy"], data), mask, token_weights)
         terms["entropy_loss"] = entropy.detach()
@@ -98,6 +102,14 @@ def set_policy_loss(config, record: RowRecord, *, model_output, data: TensorDict
         loss = loss + config.kl_loss_coef * kl
     metrics = {key: Metric(value=value * dp_size, aggregation=AggregationType.SUM) for key, value in terms.items()}
     return loss * dp_size, metrics
+
+
+def clipped_tokens(log_ratio: torch.Tensor, advantages: torch.Tensor, options: dict) -> torch.Tensor:
+    """1 where a token's own clip decides its loss, else 0, (N, T): log-ratios (N, T), A_S of each row (N,)."""
+    ratio, advantage = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp(), advantages[:, None]
+    low = (ratio < 1 - options["clip_low"]) & (advantage < 0)
+    high = (ratio > 1 + options["clip_high"]) & (advantage > 0)
+    return (low | high).to(ratio)
 
 
 def _weighted(per_token: torch.Tensor, mask: torch.Tensor, token_weights: torch.Tensor) -> torch.Tensor:
