@@ -1,4 +1,4 @@
-"""`math/debate` on a client of which one call in ten fails; says in a file what it did, and what was trained on.
+"""`math/debate` of which one call in ten fails; says in a file what it did, and what was trained on.
 
 `srpo.workflow=tests/e2e/faulty_debate.py:FaultyDebate`, `srpo.advantage=recorded`.
 """
@@ -9,13 +9,13 @@ import asyncio
 import json
 import os
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from verl_srpo.core import set_relative_advantages
-from verl_srpo.rollout import Outcome, Task, Team
+from verl_srpo.rollout import Agent, Generator, Outcome, Output, Task, Team
 from verl_srpo.trainer.estimators import register_set_advantage
 from verl_srpo.workflows.math_debate import Debate
 
@@ -42,31 +42,36 @@ def note(path: Path, record: dict[str, Any]) -> None:
 
 
 @dataclass
-class FaultyClient:
-    """verl's LLM client, of which a share `rate` of the calls fails in one of `KINDS`."""
+class FailingClient:
+    """What verl's client may do wrong, in place of it."""
 
-    client: Any
-    rate: float
-    random: random.Random
-    path: Path
-    about: dict[str, Any]
+    kind: str
 
     async def generate(self, request_id: str, **request: Any) -> Any:
-        kind = self.random.choice(KINDS) if self.random.random() < self.rate else ""
-        fault = {**self.about, "agent": request_id.rsplit("-", 1)[1], "injected": bool(kind)}
-        fault["kind"] = "garbage" if kind in GARBAGE else kind
-        if not kind:
-            try:
-                return await self.client.generate(request_id=request_id, **request)
-            except asyncio.CancelledError:  # a slow machine may run into the time limit without our help
-                note(self.path, fault | {"kind": "timeout"})
-                raise
-        note(self.path, fault)
-        if kind == "timeout":
+        if self.kind == "timeout":
             await asyncio.Event().wait()
-        if kind == "server_error":
+        if self.kind == "server_error":
             raise ConnectionError("injected")
-        return GARBAGE[kind] if kind in GARBAGE else OTHERS[kind]
+        return GARBAGE[self.kind] if self.kind in GARBAGE else OTHERS[self.kind]
+
+
+@dataclass
+class FaultyGenerator(Generator):
+    """A share `rate` of its calls goes to a client that fails in one of `KINDS`."""
+
+    rate: float = 0.0
+    random: random.Random = field(default_factory=random.Random)
+    path: Path = Path(FAULTS)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    async def _request(self, agent: Agent, output: Output, parameters: dict[str, Any]) -> Any:
+        if self.random.random() >= self.rate:
+            return await super()._request(agent, output, parameters)
+        kind = self.random.choice(KINDS)
+        note(self.path, {**self.about, "agent": agent.name, "kind": "garbage" if kind in GARBAGE else kind})
+        # only a call that never answers has little time: the others may be slow on a busy machine
+        limits = replace(self.limits, timeout=0.5 if kind == "timeout" else self.limits.timeout)
+        return await Generator(FailingClient(kind), self.codec, limits)._request(agent, output, parameters)
 
 
 class FaultyDebate(Debate):
@@ -83,15 +88,12 @@ class FaultyDebate(Debate):
         attempt = self.attempts[episode] = self.attempts.get(episode, 0) + 1
         index = int(task.data["extra_info"]["index"])
         about = {"uid": task.uid, "session": task.session_id, "attempt": attempt, "task": index}
-        team._generator = replace(
-            team._generator,
-            llm=FaultyClient(
-                team._generator.llm,
-                rate=1.0 if index in self.doomed else self.rate,
-                random=random.Random(f"{self.seed} {index} {task.session_id} {attempt} {task.validate}"),
-                path=self.folder / FAULTS,
-                about={**about, "validate": task.validate},
-            ),
+        team._generator = FaultyGenerator(
+            **vars(team._generator),
+            rate=1.0 if index in self.doomed else self.rate,
+            random=random.Random(f"{self.seed} {index} {task.session_id} {attempt} {task.validate}"),
+            path=self.folder / FAULTS,
+            about={**about, "validate": task.validate},
         )
         return await super().run(task, team)
 

@@ -29,7 +29,6 @@ def job(request, toy, tmp_path_factory):
         f"+srpo.workflow_kwargs.doomed={list(DOOMED)}".replace(" ", ""),
         "srpo.advantage=recorded",
         f"srpo.failure={request.param}",
-        "srpo.call_timeout=6",
         f"trainer.total_training_steps={STEPS}",
         f"trainer.test_freq={STEPS}",
     )
