@@ -24,7 +24,7 @@ mapfile -t selected < <(find tests/trainer/ppo tests/trainer/test_*_on_cpu.py te
 for plugins in none auto; do
     echo "VERL_USE_EXTERNAL_PLUGINS=$plugins: ${#selected[@]} files"
     VERL_USE_EXTERNAL_PLUGINS=$plugins python -m pytest -c /dev/null --rootdir . -p no:cacheprovider -q -rA \
-        --timeout 300 --continue-on-collection-errors "${selected[@]}" > "$plugins.log" 2>&1 || true # compared below
+        --timeout "${TEST_TIMEOUT:-120}" --continue-on-collection-errors "${selected[@]}" > "$plugins.log" 2>&1 || true # compared below
     grep -E '^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)' "$plugins.log" | sed 's/ - .*//; s/ in [0-9.]*s//' | sort > "$plugins.txt"
     tail -n 1 "$plugins.log"
 done
