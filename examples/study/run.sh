@@ -27,21 +27,29 @@ export PATH=$root/.venv/bin:$PATH
 mkdir -p "${OUT:=$root/runs/study}"
 out=$(cd "$OUT" && pwd)
 
-# What a workflow needs beside the quickstart's settings: one settled token a player is learned in four steps, too soon
-# to tell methods apart.
-declare -A settings=(
-    [demo/joint]="+srpo.workflow_kwargs.length=4 +srpo.workflow_kwargs.classes=8 actor_rollout_ref.actor.optim.lr=5e-4"
+# What demo/joint needs beside the quickstart's settings. Two tokens a player: with one, gspo and grpo are the same.
+joint=(
+    +srpo.workflow_kwargs.length=2 data.max_response_length=32 actor_rollout_ref.rollout.max_model_len=416
+    actor_rollout_ref.actor.optim.lr=1e-3
 )
 
 failed=()
 for workflow in "${workflows[@]}"; do
-    read -ra own <<<"${settings[$workflow]:-}"
+    own=()
     for seed in "${seeds[@]}"; do
+        if [[ $workflow == demo/joint ]]; then
+            own=("${joint[@]}")
+            export MODEL=$out/demo-joint/model-$seed
+            [[ -f $MODEL/config.json ]] ||
+                PYTHONPATH=$quickstart python "$here/untrained_model.py" "$MODEL" --seed "$seed"
+        else
+            unset MODEL
+        fi
         for preset in "${presets[@]}"; do
             run=$out/${workflow//\//-}/$preset-seed$seed
             grep -qs "\"step\": *$STEPS," "$run/metrics.jsonl" && continue
             WORKFLOW=$workflow PRESET=$preset SEED=$seed RUN=$run \
-                "${launch[@]}" bash "$quickstart/run.sh" trainer.save_freq=-1 trainer.resume_mode=disable \
+                "${launch[@]}" bash "$quickstart/run.sh" trainer.save_freq=-1 trainer.resume_mode=disable trainer.test_freq=10 \
                 "${own[@]}" "$@" || failed+=("$run")
         done
     done
