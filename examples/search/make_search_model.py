@@ -1,4 +1,4 @@
-"""Makes the search quickstart's model: half a million parameters, its own tokenizer, warmed up by the teacher.
+"""Makes the search quickstart's model: 0.7 million parameters, its own tokenizer, warmed up by the teacher.
 
 python examples/search/make_search_model.py OUT [--seed 0]
 """
@@ -9,7 +9,7 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -24,8 +24,8 @@ from verl_srpo.retrieval.world import WorldSettings, make_world
 from verl_srpo.retrieval.world_files import write_world
 
 CONTEXT = 256
-WORLDS = 10
-BATCH_SIZE = 32
+WORLDS = 5
+BATCH_SIZE = 16
 Lesson = tuple[list[dict], str]
 
 
@@ -73,27 +73,39 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalL
     return Qwen3ForCausalLM(config).float()
 
 
-def warm_up(model, tokenizer, lessons: list[Lesson], *, steps: int, learning_rate: float, seed: int) -> None:
-    """Supervised training on the lessons; prints its loss."""
-    rng, start = random.Random(seed), time.monotonic()
-    examples = [encode(tokenizer, *lesson) for lesson in lessons]
+def warm_up(
+    model, batches: Iterator[dict[str, torch.Tensor]], *, steps: int, learning_rate: float, prompt_weight: float = 0.0
+) -> None:
+    """Supervised training on `steps` batches; prints its loss.
+
+    prompt_weight: of a prompt's token in the loss; a taught one has 1. Prompts repeat names as well, and so give
+    more examples of copying than the lines do.
+    """
+    start = time.monotonic()
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=steps, pct_start=0.05)
-    for step in range(1, steps + 1):
-        batch = batch_of(rng.choices(examples, k=BATCH_SIZE), tokenizer.pad_token_id)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=steps, pct_start=0.1)
+    for step, batch in zip(range(1, steps + 1), batches, strict=False):
         labels = batch.pop("labels")[:, 1:]
-        taught = labels != IGNORE  # logits only where there is something to learn: most of the cost is theirs
-        hidden = model.model(**batch).last_hidden_state[:, :-1][taught]
-        logits = model.lm_head(hidden)
-        loss = torch.nn.functional.cross_entropy(logits, labels[taught])
-        loss = loss + Z_LOSS * logits.logsumexp(-1).square().mean()  # as in the other quickstart, for the same reason
-        loss.backward()
+        weight = torch.where(labels != IGNORE, 1.0, prompt_weight * batch["attention_mask"][:, 1:])
+        counted = weight > 0  # logits only where there is something to learn: much of the cost is theirs
+        hidden = model.model(**batch).last_hidden_state[:, :-1][counted]
+        logits, weight = model.lm_head(hidden), weight[counted]
+        loss = torch.nn.functional.cross_entropy(logits, batch["input_ids"][:, 1:][counted], reduction="none")
+        loss = (loss * weight).sum() / weight.sum()
+        # as in the other quickstart, for the same reason
+        (loss + Z_LOSS * logits.logsumexp(-1).square().mean()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         schedule.step()
         if step % 100 == 0 or step == steps:
             print(f"    {step}/{steps}: loss {loss.item():.3f}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def batches_of(lessons: list[Lesson], tokenizer, rng: random.Random) -> Iterator[dict[str, torch.Tensor]]:
+    examples = [encode(tokenizer, *lesson) for lesson in lessons]
+    while True:
+        yield batch_of(rng.choices(examples, k=BATCH_SIZE), tokenizer.pad_token_id)
 
 
 def draw_lessons(seeds: Iterable[int], count: int, *, careless: float) -> list[Lesson]:
@@ -115,26 +127,29 @@ def is_query(lesson: Lesson) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--attentive-steps", type=int, default=1500)
-    parser.add_argument("--careless-steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-
     disable_progress_bar()
+    torch.set_num_threads(
+        1
+    )  # these matrices are too small to be shared, and a thread that waits for another costs time
+
     # other worlds than the one of the training, and so many names that copying them pays and knowing them does not
     seeds = range(1000 * (arguments.seed + 1), 1000 * (arguments.seed + 1) + WORLDS)
     careless = draw_lessons(seeds, 500, careless=CARELESS)
+    attentive = draw_lessons(seeds, 500, careless=0.0)
     # what careless queries bring is what the reader has to cope with, in the attentive phase too
-    attentive = [lesson for lesson in draw_lessons(seeds, 500, careless=0.0) if is_query(lesson)]
     attentive += [lesson for lesson in careless if not is_query(lesson)]
     texts = ["\n".join(m["content"] for m in messages) + "\n" + line for messages, line in careless]
     tokenizer = make_tokenizer([*texts, "system\nuser\nassistant"])
     model = make_model(tokenizer, arguments.seed)
     print(f"  {sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens")
+
+    rng = random.Random(arguments.seed)
     print("  warm-up, the teacher attentive:")
-    warm_up(model, tokenizer, attentive, steps=arguments.attentive_steps, learning_rate=2e-3, seed=arguments.seed)
+    warm_up(model, batches_of(attentive, tokenizer, rng), steps=1600, learning_rate=3e-3, prompt_weight=0.3)
     print("  warm-up, the teacher careless:")
-    warm_up(model, tokenizer, careless, steps=arguments.careless_steps, learning_rate=3e-4, seed=arguments.seed)
+    warm_up(model, batches_of(careless, tokenizer, rng), steps=100, learning_rate=5e-4)
     model.save_pretrained(arguments.output)
     tokenizer.save_pretrained(arguments.output)
 

@@ -22,7 +22,7 @@ from verl_srpo.rollout.registry import build_workflow
 CARELESS = 0.65
 """Share of the careless teacher's queries that lack the name."""
 _FACT = re.compile(
-    r"^\(\d+\) [^:\n]+: (?:"
+    r"^\(\d+\) [^:\n]+: (?P<sentence>"
     + "|".join(re.escape(r.sentence).replace(r"\{x\}", ".+?").replace(r"\{y\}", "(.+)") for r in RELATIONS)
     + ")$",
     re.MULTILINE,
@@ -38,8 +38,13 @@ def write_query(question: Question, names: list[str], careless: float, rng: rand
 
 
 def read_answer(view: str, rng: random.Random) -> str:
-    facts = [next(filter(None, match.groups())) for match in _FACT.finditer(view)]
-    return f"<think> read it</think><answer> {rng.choice(facts) if facts else 'unknown'}</answer>"
+    """Quotes one of the passages, whichever, and gives what it says."""
+    facts = list(_FACT.finditer(view))
+    if not facts:
+        return "<think> nothing</think><answer> unknown</answer>"
+    fact = rng.choice(facts)
+    said = next(filter(None, fact.groups()[1:]))
+    return f"<think> {fact['sentence'].removesuffix('.')}</think><answer> {said}</answer>"
 
 
 @dataclass
