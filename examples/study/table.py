@@ -46,10 +46,11 @@ class Scores:
 
 
 def scores(folder: Path, steps: int) -> Scores | None:
-    """Scores of a run; None if it has not got to the last step."""
-    metrics = Metrics.read(folder / "metrics.jsonl")
+    """Scores of a run's first ``steps`` steps; None if it has not got so far."""
+    logged = Metrics.read(folder / "metrics.jsonl")
+    metrics = Metrics({step: values for step, values in logged.by_step.items() if step <= steps})
     rewards = [reward for _, reward in metrics.reward()]
-    if max(metrics.by_step, default=0) < steps or not rewards:
+    if steps not in metrics.by_step or not rewards:
         return None
     before, after = ends(metrics.validation()) or (None, None)
     norms = [norm for _, norm in metrics.curve("actor/grad_norm")]
