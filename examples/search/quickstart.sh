@@ -4,12 +4,12 @@
 #
 #   bash examples/search/quickstart.sh [Hydra overrides]
 #
-# Environment: STEPS=30 training steps, SEED=0, RUN=folder of the run (default runs/search-<date>-<time>)
+# Environment: STEPS=20 training steps, SEED=0, RUN=folder of the run (default runs/search-<date>-<time>)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/examples/search tools=$root/examples/quickstart
-steps=${STEPS:-30} seed=${SEED:-0}
+steps=${STEPS:-20} seed=${SEED:-0}
 
 bash "$root/requirements/install.sh"
 export PATH=$root/.venv/bin:$PATH HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} VERL_PLATFORM=cpu
