@@ -115,11 +115,20 @@ def test_fixed_micro_batches_and_agents_of_different_temperature(toy, tmp_path):
 
 
 def test_colocate_async(toy, tmp_path):
-    job = run(tmp_path, toy, *srpo("trainer.v1.trainer_mode=colocate_async", "trainer.total_training_steps=4"))
+    """With the importance weight of whole sets, for rows that an earlier policy sampled."""
+    job = run(
+        tmp_path,
+        toy,
+        *srpo("trainer.v1.trainer_mode=colocate_async", "trainer.total_training_steps=4"),
+        "srpo.set_importance_threshold=1.0",
+    )
     assert len(job.steps) == 4
     for step in job.steps:
         assert step["srpo/sets"] > 0 and step["srpo/k2/count"] > 0
-        assert "srpo/mixed_version_sets" in step
+        assert "srpo/mixed_version_sets" in step and "rollout_corr/kl" in step
+        assert 0 < step["srpo/set_importance/mean"] and 0 <= step["srpo/set_importance/truncated_fraction"] <= 1
+    # the policy moved on between sampling and training in at least one step
+    assert any(abs(step["srpo/set_importance/log_ratio_extreme"]) > 1e-3 for step in job.steps)
 
 
 def test_untagged_loops_train_as_sets_of_one(toy, tmp_path):

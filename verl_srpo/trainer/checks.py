@@ -32,6 +32,7 @@ def check_config(config, settings: SRPOSettings) -> None:
         settings: the `srpo` section.
     """
     _check_objective(config, settings)
+    _check_batches(config, settings)
     _check_rollout(config)
     _check_engine(config)
 
@@ -74,6 +75,13 @@ def _check_objective(config, settings: SRPOSettings) -> None:
             True,
             "a per-token penalty in the reward has no place in a set's return",
             f"Use {actor}.use_kl_loss=True, whose terms take the sets' weights.",
+        )
+    if select(config, "trainer.critic_warmup", default=0):
+        _refuse(
+            "trainer.critic_warmup",
+            config.trainer.critic_warmup,
+            "its steps train a critic, which SRPO does not have, and nothing else",
+            "Leave it at 0.",
         )
     loss_mode = select(config, f"{actor}.policy_loss.loss_mode") or "vanilla"
     if loss_mode not in ("vanilla", "srpo"):
@@ -126,6 +134,27 @@ def _check_objective(config, settings: SRPOSettings) -> None:
             True,
             "it shuffles rows on each rank and would tear sets over mini-batches",
             "Leave it False; set data.shuffle for another order of the tasks.",
+        )
+
+
+def _check_batches(config, settings: SRPOSettings) -> None:
+    select = OmegaConf.select
+    mini_batch = "actor_rollout_ref.actor.ppo_mini_batch_size"
+    tasks, tasks_a_step = select(config, "data.train_batch_size"), select(config, mini_batch)
+    if select(config, "trainer.v1.trainer_mode") != "separate_async" and tasks > tasks_a_step and tasks % tasks_a_step:
+        _refuse(
+            mini_batch,
+            tasks_a_step,
+            f"whole tasks go into each optimizer step, and it does not divide data.train_batch_size={tasks}",
+            "Choose a divisor.",
+        )
+    n = "actor_rollout_ref.rollout.n"
+    if select(config, n) == 1 and settings.advantage == "set_relative" and not select(config, "trainer.val_only"):
+        _refuse(
+            n,
+            1,
+            "a set's advantage compares episodes of one task, and with a single one every advantage is zero",
+            "Set it to 2 or more; 8 is usual.",
         )
 
 
