@@ -126,7 +126,7 @@ def test_colocate_async(toy, tmp_path):
     for step in job.steps:
         assert step["srpo/sets"] > 0 and step["srpo/k2/count"] > 0
         assert "srpo/mixed_version_sets" in step and "rollout_corr/kl" in step
-        assert 0 < step["srpo/set_importance/mean"] and 0 <= step["srpo/set_importance/truncated_fraction"] <= 1
+        assert step["srpo/set_importance/mean"] > 0 and 0 <= step["srpo/set_importance/truncated_fraction"] <= 1
     # the policy moved on between sampling and training in at least one step
     assert any(abs(step["srpo/set_importance/log_ratio_extreme"]) > 1e-3 for step in job.steps)
 
