@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from verl_srpo.rollout.errors import DefinitionError
+
+# whole blocks are cached, on a GPU of 16 tokens: vLLM's 128 on a CPU would hide short prefixes. And without a size its
+# cache is to be most of the machine's memory there, which is an error where that is not free
+ON_CPU: dict[str, Any] = {"dtype": "float32", "enforce_eager": True, "block_size": 16, "kv_cache_memory_bytes": 1 << 30}
 
 
 @dataclass
@@ -23,6 +28,7 @@ class LocalVLLM:
     """Many requests at a time on one engine; prefix caching is on."""
 
     def __init__(self, model: str, *, context: int, seed: int = 0):
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # its log goes to standard output, as the transcripts do
         try:
             import torch
             from vllm import AsyncEngineArgs
@@ -35,11 +41,8 @@ class LocalVLLM:
                 model=model,
                 max_model_len=context,
                 seed=seed,
-                dtype="auto" if on_gpu else "float32",
-                enforce_eager=not on_gpu,
                 enable_prefix_caching=True,
-                # what is cached is whole blocks, on a GPU of 16 tokens; vLLM's 128 on a CPU would hide short prefixes
-                **({} if on_gpu else {"block_size": 16}),
+                **({} if on_gpu else ON_CPU),
                 disable_log_stats=True,
             )
         )
