@@ -79,7 +79,7 @@ def table(workflow: str, folder: Path, presets: Sequence[str], steps: int) -> st
     base = runs[presets[0]]
     lines = [
         f"| `{workflow}` | seeds | validation before | after | reward, last {LAST} steps | reward over the run "
-        f"| gradient norm, variation | less `{presets[0]}` |",
+        f"| gradient norm, variation | minus `{presets[0]}` |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for preset, seeds in runs.items():
