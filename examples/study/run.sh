@@ -7,7 +7,7 @@
 #   WORKFLOWS="demo/joint math/debate"
 #   PRESETS="srpo joint_mean gspo grpo"   the first is the one that the others are compared with
 #   SEEDS="0 1 2"
-#   STEPS=40
+#   STEPS=20
 #   OUT=runs/study      folder of the runs; a run that is finished is not repeated
 #   LAUNCH=             a command that each run is started by, such as `nice -n 10` or that of a queue
 #   PAGE=               a page (docs/evidence.md) whose section on the real stack gets the tables
@@ -16,7 +16,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 quickstart=$root/examples/quickstart
-export STEPS=${STEPS:-40}
+export STEPS=${STEPS:-20}
 read -ra workflows <<<"${WORKFLOWS:-demo/joint math/debate}"
 read -ra presets <<<"${PRESETS:-srpo joint_mean gspo grpo}"
 read -ra seeds <<<"${SEEDS:-0 1 2}"

@@ -29,7 +29,7 @@ than one setting. ± is the sample standard deviation over seeds; the last colum
 over the run, seed by seed, with its 95% Student interval. With so few seeds an interval that holds zero says little.
 
 {tables}
-`bash examples/study/run.sh`, {date}, {machine}.
+`STEPS={steps} bash examples/study/run.sh`, {date}, {machine}.
 """
 
 
