@@ -31,6 +31,9 @@ export MODEL=$model STEPS=${STEPS:-3} WORKFLOW=${WORKFLOW:-math/debate}
 exec bash "$here/run.sh" \
     data.train_batch_size=4 data.max_prompt_length=416 data.max_response_length=96 data.val_max_samples=16 \
     actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.max_model_len=512 \
+    actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes=1073741824 \
+    actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=256 \
     actor_rollout_ref.actor.ppo_mini_batch_size=4 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024 \
-    actor_rollout_ref.actor.optim.lr=1e-5 trainer.test_freq=-1 trainer.save_freq=-1 \
+    actor_rollout_ref.actor.optim.lr=1e-5 actor_rollout_ref.actor.optim.lr_warmup_steps=0 \
+    trainer.test_freq=-1 trainer.save_freq=-1 \
     "$@"
