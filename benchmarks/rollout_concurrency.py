@@ -1,6 +1,6 @@
 """How close concurrent episodes come to the lower bound, and what a lock-step batch loop takes.
 
-    python benchmarks/rollout_concurrency.py [--episodes 128] [--slots 1024 64] [--scale 0.2]
+    python benchmarks/rollout_concurrency.py [--episodes 128] [--slots 1024 256 64] [--scale 0.2]
 
 A scripted server answers with latencies drawn from a long-tailed (log-normal) trace, the same for every way of playing,
 and works on at most so many requests at a time (slots), first come, first served, as an inference engine does. Compared
@@ -118,7 +118,7 @@ async def as_episodes(latency: Latency, slots: int, episodes: int, agents: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=128)
-    parser.add_argument("--slots", type=int, nargs="+", default=[1024, 64], help="one table row for each")
+    parser.add_argument("--slots", type=int, nargs="+", default=[1024, 256, 64], help="three table rows for each")
     parser.add_argument("--scale", type=float, default=0.2, help="median seconds of a call")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
