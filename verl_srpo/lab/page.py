@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .cases import CLIPS, COMMON_CLIP, PARTS
 from .figures import draw_figures
-from .findings import average, claims, final, interval
+from .findings import NOT_TESTABLE, OPPOSITE, SUPPORTED, UNCLEAR, average, claims, final, interval
 from .study import Outcome
 
 _INTRODUCTION = """\
@@ -33,9 +33,10 @@ that are used for nothing else. All other numbers are over {seeds} reporting see
 the last tenth of the steps, brackets are 95% Student intervals over seeds, differences are taken seed by seed.
 
 **Verdicts.** A claim that something ends better counts as supported when the interval of the difference in final
-reward, with each variant at its own best clip range, lies above zero, and as contradicted when it lies below. Where
-both variants end above 0.98 there is nothing left that could set them apart; then the verdict says which learned
-sooner, by the mean reward over the whole run. With this many intervals at 95%, one may miss by chance.
+reward, with each variant at its own best clip range, lies above zero, as contradicted when it lies below, and as not
+supported when it holds zero, which is no proof that there is no difference. Where both variants end above 0.98 there
+is nothing left that could set them apart; then the verdict says which learned sooner, by the mean reward over the whole
+run. With this many intervals at 95%, one may miss by chance.
 """
 _QUICK = "\n> **A quick try, not evidence**: few seeds and a fifth of the steps.\n"
 _REMARK = """\
@@ -138,11 +139,13 @@ def _machine() -> str:
 
 
 def _claims(outcomes: Sequence[Outcome]) -> str:
-    rows = [
-        [claim.statement, claim.paper, claim.here, f"**{claim.verdict}**" + _link(claim.figure)]
-        for claim in claims(outcomes)
-    ]
-    return _markdown(["the claim", "the paper", "here", "verdict"], rows)
+    found = claims(outcomes)
+    rows = [[one.statement, one.paper, one.here, f"**{one.verdict}**" + _link(one.figure)] for one in found]
+    counts = ", ".join(
+        f"{sum(one.verdict.startswith(verdict) for one in found)} {verdict}"
+        for verdict in (SUPPORTED, OPPOSITE, UNCLEAR, NOT_TESTABLE)
+    )
+    return f"Of {len(found)} claims: {counts}.\n\n" + _markdown(["the claim", "the paper", "here", "verdict"], rows)
 
 
 def _link(figure: str) -> str:
