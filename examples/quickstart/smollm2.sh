@@ -5,7 +5,7 @@
 #
 #   bash examples/quickstart/smollm2.sh [Hydra overrides]
 #
-# Environment: that of run.sh; STEPS=3 here. It needs 12 GiB of memory.
+# Environment: STEPS=3, and PRESET, SEED and RUN as in run.sh
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -26,14 +26,18 @@ if [[ ! -d $model ]]; then
     rm -rf "$work"
 fi
 
-# three calls an episode of at most 96 tokens each; the judge reads both drafts
-export MODEL=$model STEPS=${STEPS:-3} WORKFLOW=${WORKFLOW:-math/debate}
+# an example of the form shows a model of this size what \boxed{} is; without one its answers have no box, and no reward
+example='"You add two numbers. For example: 21 + 34 = 55, so the answer is \boxed{55}."'
+
+# three calls an episode of at most 64 tokens each; the judge reads both drafts
+export MODEL=$model STEPS=${STEPS:-3} WORKFLOW=math/debate
 exec bash "$here/run.sh" \
-    data.train_batch_size=4 data.max_prompt_length=416 data.max_response_length=96 data.val_max_samples=16 \
-    actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.max_model_len=512 \
-    actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes=1073741824 \
-    actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=256 \
-    actor_rollout_ref.actor.ppo_mini_batch_size=4 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024 \
+    "+srpo.agents.solver1.system=$example" "+srpo.agents.solver2.system=$example" "+srpo.agents.judge.system=$example" \
+    data.train_batch_size=4 data.max_prompt_length=384 data.max_response_length=64 data.val_max_samples=16 \
+    actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.max_model_len=448 \
+    actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes=536870912 \
+    actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=128 \
+    actor_rollout_ref.actor.ppo_mini_batch_size=4 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=512 \
     actor_rollout_ref.actor.optim.lr=1e-5 actor_rollout_ref.actor.optim.lr_warmup_steps=0 \
     trainer.test_freq=-1 trainer.save_freq=-1 \
     "$@"
