@@ -16,16 +16,18 @@ pytestmark = [pytest.mark.recipes, pytest.mark.timeout(1200)]
 
 STEPS, TASKS, ROLLOUTS = 10, 4, 3
 DOOMED = (3, 17)  # of the 32 tasks, each of which comes once in the first eight steps
+SEEDS = {"drop_set": 0, "drop_episode": 2, "refill": 0}  # 0 leaves nothing of step 8 under drop_episode: an error
 SOLVERS, JUDGE = {0, 1, 2}, {3}
 WORKFLOW = Path(__file__).with_name("faulty_debate.py")
 
 
-@pytest.fixture(scope="module", params=["drop_set", "drop_episode", "refill"])
+@pytest.fixture(scope="module", params=SEEDS)
 def job(request, toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     overrides = srpo(
         f"srpo.workflow={WORKFLOW}:FaultyDebate",
         f"+srpo.workflow_kwargs.folder={folder}",
+        f"+srpo.workflow_kwargs.seed={SEEDS[request.param]}",
         f"+srpo.workflow_kwargs.doomed={list(DOOMED)}".replace(" ", ""),
         "srpo.advantage=recorded",
         f"srpo.failure={request.param}",
