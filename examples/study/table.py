@@ -24,10 +24,10 @@ SECTION = """\
 
 `examples/study/run.sh` trains the quickstart's model of a million parameters (untrained where the workflow is
 `demo/joint`) through verl's `main_ppo` (Ray, vLLM, FSDP2) under several [presets](presets.md): the same tasks, first
-model, learning rate, clip range (verl's 0.2) and numbers of episodes, {steps} steps. Clip ranges are not tuned here, and
-`gspo` and `grpo` differ from `srpo` in more than one setting. ± is the sample standard deviation over seeds; the last
-column is the difference in the mean reward over the run, seed by seed, with its 95% Student interval. With so few seeds
-an interval that holds zero says little.
+model, learning rate, clip range (verl's 0.2) and numbers of episodes, {steps} steps. Clip ranges are not tuned here,
+and `gspo` and `grpo` differ from `srpo` in more than one setting. ± is the sample standard deviation over seeds; the
+last column is the difference in the mean reward over the run, seed by seed, with its 95% Student interval. With so
+few seeds an interval that holds zero says little.
 
 {tables}
 `STEPS={steps} bash examples/study/run.sh`, {date}, {machine}.
