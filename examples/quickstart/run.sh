@@ -4,7 +4,7 @@
 #   bash examples/quickstart/run.sh [Hydra overrides]
 #
 # Environment:
-#   STEPS=30              training steps
+#   STEPS=20              training steps
 #   WORKFLOW=math/debate  a registered workflow (`verl-srpo workflows`) or path/to/file.py:Class
 #   MODEL=/path           a Hugging Face folder of your own instead of the small model that is made here
 #   PRESET=srpo           a preset of verl_srpo/config/srpo, to compare with
@@ -14,7 +14,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/examples/quickstart
-steps=${STEPS:-30} workflow=${WORKFLOW:-math/debate} seed=${SEED:-0}
+steps=${STEPS:-20} workflow=${WORKFLOW:-math/debate} seed=${SEED:-0}
 
 bash "$root/requirements/install.sh"
 export PATH=$root/.venv/bin:$PATH
