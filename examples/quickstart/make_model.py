@@ -24,16 +24,18 @@ IGNORE = -100
 Z_LOSS = 1e-3
 
 
-def make_tokenizer(texts: list[str], vocabulary: int = 768) -> PreTrainedTokenizerFast:
-    """Byte-level BPE trained on `texts`.
+def make_tokenizer(
+    texts: list[str], vocabulary: int = 768, *, apart: str = r"\d", context: int = CONTEXT
+) -> PreTrainedTokenizerFast:
+    """Byte-level BPE trained on `texts`; nothing is merged across a match of `apart`.
 
-    Every digit is a token of its own; whatever stands between digits may become one token, over spaces and line breaks
-    too, which keeps the sequences of this tiny world short.
+    By default every digit is a token of its own; whatever stands between digits may become one token, over spaces and
+    line breaks too, which keeps the sequences of this tiny world short.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(r"\d"), "isolated"),
+            pre_tokenizers.Split(Regex(apart), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -46,7 +48,7 @@ def make_tokenizer(texts: list[str], vocabulary: int = 768) -> PreTrainedTokeniz
     )
     bpe.train_from_iterator(texts, trainer)
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token=TURN_END, pad_token=END_OF_TEXT, model_max_length=CONTEXT
+        tokenizer_object=bpe, eos_token=TURN_END, pad_token=END_OF_TEXT, model_max_length=context
     )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer

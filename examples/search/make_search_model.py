@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
-from make_model import CHAT_TEMPLATE, END_OF_TEXT, IGNORE, TURN_END, TURN_START, Z_LOSS, batch_of, encode
+from make_model import IGNORE, Z_LOSS, batch_of, encode
+from make_model import make_tokenizer as quickstart_tokenizer
 from searching_teacher import CARELESS, lessons
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
@@ -29,29 +29,9 @@ BATCH_SIZE = 16
 Lesson = tuple[list[dict], str]
 
 
-def make_tokenizer(texts: list[str], vocabulary: int = 2048) -> PreTrainedTokenizerFast:
+def make_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     """Byte-level BPE that merges nothing across words, so that a name has the same tokens wherever it is copied to."""
-    bpe = Tokenizer(models.BPE())
-    words = Regex(r" ?[A-Za-z]+| ?\d+|[^ A-Za-z\d]+| ")
-    bpe.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(words, "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=[END_OF_TEXT, TURN_START, TURN_END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bpe.train_from_iterator(texts, trainer)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token=TURN_END, pad_token=END_OF_TEXT, model_max_length=CONTEXT
-    )
-    tokenizer.chat_template = CHAT_TEMPLATE
-    return tokenizer
+    return quickstart_tokenizer(texts, 2048, apart=r" ?[A-Za-z]+| ?\d+|[^ A-Za-z\d]+| ", context=CONTEXT)
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
@@ -130,9 +110,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     disable_progress_bar()
-    torch.set_num_threads(
-        1
-    )  # these matrices are too small to be shared, and a thread that waits for another costs time
+    # these matrices are too small to be shared, and a thread that waits for another costs time
+    torch.set_num_threads(1)
 
     # other worlds than the one of the training, and so many names that copying them pays and knowing them does not
     seeds = range(1000 * (arguments.seed + 1), 1000 * (arguments.seed + 1) + WORLDS)
