@@ -3,14 +3,17 @@
 python benchmarks/core_loss.py [--device cuda] [--set-sizes 1 2 4 8] [--rounds 15] [--json FILE]
 
 Responses have random lengths; the mask is int64, as verl hands it over. The two take turns, so that whatever else the
-machine does falls on both. Memory is what each allocates on top of its arguments, gradient included.
+machine does falls on both, and each begins with memory given back to the system: freeing what the other has left would
+be timed otherwise. Memory is what each allocates on top of its arguments, gradient included.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -59,18 +62,21 @@ class Batch:
 
     def gspo(self) -> None:
         tensors = (self.old_log_prob, self.log_prob, self.token_advantages, self.response_mask)
-        self._backward(self.gspo_loss(*tensors, "seq-mean-token-mean", self.config)[0])
+        self.gspo_loss(*tensors, "seq-mean-token-mean", self.config)[0].backward()
 
     def srpo(self) -> None:
         tensors = (self.log_prob, self.old_log_prob, self.response_mask, self.set_ids, self.advantages)
-        self._backward(srpo_loss(*tensors)[0])
+        srpo_loss(*tensors)[0].backward()
 
-    def _backward(self, loss: torch.Tensor) -> None:
+    def forget(self) -> None:
+        """Gives all memory of earlier steps back."""
         self.log_prob.grad = None
-        loss.backward()
+        if self.log_prob.device.type == "cpu" and sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)
 
 
-def seconds(step: Callable[[], None], device: str) -> float:
+def seconds(step: Callable[[], None], batch: Batch, device: str) -> float:
+    batch.forget()
     synchronize(device)
     start = time.perf_counter()
     step()
@@ -85,7 +91,7 @@ def synchronize(device: str) -> None:
 
 def peak_mib(step: Callable[[], None], batch: Batch, device: str) -> float:
     """Most memory that a step holds at once beyond what was allocated before it."""
-    batch.log_prob.grad = None
+    batch.forget()
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -105,13 +111,13 @@ def peak_mib(step: Callable[[], None], batch: Batch, device: str) -> float:
 
 def compare(rows: int, tokens: int, set_size: int, device: str, rounds: int) -> Comparison:
     batch = Batch(rows, tokens, set_size, device)
-    for _ in range(2):
+    for _ in range(5):
         batch.gspo()
         batch.srpo()
     times: dict[str, list[float]] = {"gspo": [], "srpo": []}
     for _ in range(rounds):
-        times["gspo"].append(seconds(batch.gspo, device))
-        times["srpo"].append(seconds(batch.srpo, device))
+        times["gspo"].append(seconds(batch.gspo, batch, device))
+        times["srpo"].append(seconds(batch.srpo, batch, device))
     gspo, srpo = (1000 * statistics.median(times[name]) for name in ("gspo", "srpo"))
     memory = [peak_mib(step, batch, device) for step in (batch.gspo, batch.srpo)]
     return Comparison(rows, tokens, set_size, gspo, srpo, srpo / gspo, *memory)

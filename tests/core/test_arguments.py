@@ -103,6 +103,8 @@ def split(**numbers):
         (lambda: srpo_loss(TOKENS, TOKENS, MASK * 2, IDS, RETURNS), "response_mask holds 2.0; only 0 and 1"),
         (lambda: srpo_loss(TOKENS, TOKENS, MASK * 0.5, IDS, RETURNS), "response_mask holds 0.5; only 0 and 1"),
         (lambda: member_log_ratio(TOKENS, TOKENS, -MASK.long()), "response_mask holds -1; only 0 and 1"),
+        (lambda: member_log_ratio(TOKENS, TOKENS, -256 * MASK.long()), "response_mask holds -256; only 0 and 1"),
+        (lambda: member_log_ratio(TOKENS, TOKENS, MASK.long() << 32), "response_mask holds 4294967296; only 0 and 1"),
         (lambda: member_log_ratio(TOKENS, TOKENS, MASK * float("nan")), "response_mask holds nan; only 0 and 1"),
         (
             lambda: member_log_ratio(TOKENS, TOKENS, torch.tensor([[0.5, 1.5, 1.0]] * N)),

@@ -23,7 +23,7 @@ from verl_srpo.core.sets import (
     set_sum,
 )
 from verl_srpo.core.terms import STATISTICS, Clip, Terms, member_terms, set_terms, token_terms
-from verl_srpo.core.tokens import check_mask, read_mask
+from verl_srpo.core.tokens import check_mask, count_tokens
 from verl_srpo.core.weights import normalised_weights
 
 UNITS = ("set", "member", "token")
@@ -102,16 +102,17 @@ def srpo_loss(
     _check_whole_set_numbers(unit, set_log_ratios, set_sizes, set_tokens)
 
     rows = group_rows(set_ids)
-    mask, lengths, mask_valid = read_mask(response_mask)
+    lengths, mask_valid = count_tokens(response_mask)
     size = _Count.of("set_sizes", "rows", set_size(rows), set_sizes, rows)
     counts = [size]
     clip = Clip(torch.where(rows.present, advantages, 0.0).detach(), clip_low, clip_high)
     if unit == "token":
         tokens = _Count.of("set_tokens", "response tokens", set_sum(lengths, rows), set_tokens, rows)
         counts.append(tokens)
-        terms = token_terms(log_prob, old_log_prob, mask & rows.present[:, None], tokens.whole, clip)
+        kept = response_mask.bool() & rows.present[:, None]
+        terms = token_terms(log_prob, old_log_prob, kept, tokens.whole, clip)
     else:
-        member = masked_log_ratio(log_prob, old_log_prob, mask, lengths, member_norm)
+        member = masked_log_ratio(log_prob, old_log_prob, response_mask, lengths, member_norm)
         member = torch.where(rows.present, member, 0.0)
         if unit == "member":
             terms = member_terms(member, size.whole, clip)
@@ -132,9 +133,7 @@ def srpo_loss(
     # metrics and the verdicts on contents come to the host together: the one synchronisation
     numbers = [loss.detach()[None], _sums(terms, rows, size.whole, lengths), mask_valid[None]]
     numbers.append(_valid(columns, counts, rows)[None])
-    value, sets, present, empty, *sums, mask_is_valid, columns_are_valid = torch.cat(
-        [number.double() for number in numbers]
-    ).tolist()
+    value, sets, present, empty, *sums, mask_is_valid, columns_are_valid = torch.cat(numbers).tolist()  # as float64
     if not mask_is_valid:
         check_mask("response_mask", response_mask, mask_valid)
     if not columns_are_valid:
@@ -177,7 +176,7 @@ def _check_whole_set_numbers(
 
 def _sums(terms: Terms, rows: SetRows, size: Tensor, lengths: Tensor) -> Tensor:
     """(7,) float64, padding rows left out: sets, rows, rows without a response token, and sums of the statistics."""
-    share = 1.0 / size.double()
+    share = size.double().reciprocal()
     columns = torch.cat([torch.stack([share, torch.ones_like(share), lengths == 0]), terms.statistics])
     return torch.where(rows.present, columns, 0.0).sum(1)
 

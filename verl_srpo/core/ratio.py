@@ -5,7 +5,7 @@ from torch import Tensor
 
 from verl_srpo.core.arguments import check_floating, check_ids, check_like, check_matrix, check_option
 from verl_srpo.core.sets import group_rows, set_size, set_sum
-from verl_srpo.core.tokens import check_mask, masked_difference_sum, read_mask
+from verl_srpo.core.tokens import check_mask, count_tokens, masked_difference_sum
 
 MEMBER_NORMS = ("sum", "mean")
 CARDINALITY_NORMS = ("sqrt", "none", "mean")
@@ -38,9 +38,9 @@ def member_log_ratio(
     """
     check_option("member_norm", member_norm, MEMBER_NORMS)
     check_token_arguments(log_prob, old_log_prob, response_mask)
-    mask, lengths, valid = read_mask(response_mask)
+    lengths, valid = count_tokens(response_mask)
     check_mask("response_mask", response_mask, valid)
-    return masked_log_ratio(log_prob, old_log_prob, mask, lengths, member_norm)
+    return masked_log_ratio(log_prob, old_log_prob, response_mask, lengths, member_norm)
 
 
 def set_log_ratio(member_log_ratios: Tensor, set_ids: Tensor, *, cardinality_norm: str = "sqrt") -> Tensor:
@@ -78,9 +78,11 @@ def check_token_arguments(log_prob: Tensor, old_log_prob: Tensor, response_mask:
     check_like("response_mask", response_mask, "log_prob", log_prob, dims=2)
 
 
-def masked_log_ratio(log_prob: Tensor, old_log_prob: Tensor, mask: Tensor, lengths: Tensor, member_norm: str) -> Tensor:
+def masked_log_ratio(
+    log_prob: Tensor, old_log_prob: Tensor, response_mask: Tensor, lengths: Tensor, member_norm: str
+) -> Tensor:
     """`member_log_ratio` of checked arguments, with the mask's row sums `lengths` (N,) at hand."""
-    total = masked_difference_sum(log_prob, old_log_prob, mask)
+    total = masked_difference_sum(log_prob, old_log_prob, response_mask)
     return total / lengths.clamp(min=1) if member_norm == "mean" else total
 
 

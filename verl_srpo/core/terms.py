@@ -25,7 +25,7 @@ class Clip(NamedTuple):
         with torch.no_grad():
             low = (ratio < 1 - self.low) & (advantage < 0)
             high = (ratio > 1 + self.high) & (advantage > 0)
-            return loss, torch.stack([log_ratio, ratio, low.to(ratio.dtype), high.to(ratio.dtype)])
+            return loss, torch.stack([log_ratio, ratio, low, high])
 
 
 STATISTICS = ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
