@@ -25,17 +25,7 @@ run=$(cd "$run" && pwd)
 cache=$root/runs/cache
 export HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} VERL_PLATFORM=cpu HYDRA_FULL_ERROR=1
 
-# Makes "$1" by the command behind it, once: in a folder of its own that is moved into place when it is complete.
-make_once() {
-    local target=$1
-    shift
-    [[ -d $target ]] && return
-    mkdir -p "$(dirname "$target")"
-    local partial
-    partial=$(mktemp -d "$target.XXXXXX")
-    "$@" "$partial" || { rm -rf "$partial"; exit 1; }
-    mv -T "$partial" "$target" 2>/dev/null || rm -rf "$partial" # another run was faster
-}
+. "$here/make_once.sh"
 
 data=$cache/data-$seed
 make_once "$data" python "$here/make_data.py" --seed "$seed"

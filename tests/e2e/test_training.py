@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -129,6 +129,23 @@ def test_colocate_async(toy, tmp_path):
         assert step["srpo/set_importance/mean"] > 0 and 0 <= step["srpo/set_importance/truncated_fraction"] <= 1
     # the policy moved on between sampling and training in at least one step
     assert any(abs(step["srpo/set_importance/log_ratio_extreme"]) > 1e-3 for step in job.steps)
+
+
+def test_filter_groups_judges_episodes(toy, tmp_path):
+    """DAPO's filter: a task is replaced where all its episodes have one `acc`, however many rows they have."""
+    job = run(
+        tmp_path,
+        toy,
+        *srpo("algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=acc"),
+        f"trainer.rollout_data_dir={tmp_path}/rollouts",
+    )
+    assert sum(step["training/filter_groups/evicted_samples"] for step in job.steps) > 0
+    for number, step in enumerate(job.steps, 1):
+        check_step(step, rows_of=4 * 3 * 3)
+        correct = defaultdict(list)
+        for line in map(json.loads, (tmp_path / "rollouts" / f"{number}.jsonl").read_text().splitlines()):
+            correct[line["uid"].split("_")[0]].append(line["score"] == 1.0)
+        assert len(correct) == 4 and all(len(set(one)) == 2 and len(one) == 9 for one in correct.values())
 
 
 def test_untagged_loops_train_as_sets_of_one(toy, tmp_path):
