@@ -4,8 +4,8 @@
 
 Two real `main_ppo` jobs on the CPU, one after the other and twice: stock GRPO with verl's single-turn loop, and
 `adv_estimator=srpo` over the same loop (`srpo.workflow=null`: each row a set of its own), the same tasks in the same
-order and the same seed. Compared is the median over steps, the first two left out, of what a step does after the
-rollout (log-probs, advantages, actor update, weight sync): verl looks for finished rollouts every two seconds only.
+order and the same seed; with a learning rate of 0, since policies that move apart answer at different lengths. Compared
+are medians over steps, the first two left out.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def measure(steps: int, rounds: int) -> dict[str, list[dict]]:
                     *overrides,
                     "data.train_batch_size=16",
                     f"{ACTOR}.ppo_mini_batch_size=16",
+                    f"{ACTOR}.optim.lr=0",
                     f"{ROLLOUT}.n=8",
                     "data.max_response_length=64",
                     f"trainer.total_training_steps={steps}",
@@ -83,6 +84,7 @@ def main() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    lengths = {v: statistics.fmean(step["response_length/mean"] for step in steps) for v, steps in measured.items()}
     table = Table(title=f"Seconds of a step, 128 rows, medians of {len(measured['plugin'])}")
     for heading in ("", *VARIANTS, "ratio"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -90,6 +92,7 @@ def main() -> None:
         stock, plugin = (of[variant] for variant in VARIANTS)
         aim = " (aim: 1.05)" if phase == TOTAL else ""
         table.add_row(phase, f"{stock:.3f}", f"{plugin:.3f}", f"{plugin / stock:.3f}{aim}")
+    table.add_row("tokens of a response", *(f"{length:.1f}" for length in lengths.values()))
     Console(width=100).print(table)
 
 
