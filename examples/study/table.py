@@ -30,7 +30,7 @@ last column is the difference in the mean reward over the run, seed by seed, wit
 few seeds an interval that holds zero says little.
 
 {tables}
-`STEPS={steps} bash examples/study/run.sh`, {date}, {machine}.
+`STEPS={steps} bash examples/study/run.sh`, {date}, {machine}.{longer}
 """
 
 
@@ -44,6 +44,7 @@ class Scores:
     before: float | None
     after: float | None
     variation: float
+    ran: int  # steps of the run, of which these are the first
 
 
 def scores(folder: Path, steps: int) -> Scores | None:
@@ -61,6 +62,7 @@ def scores(folder: Path, steps: int) -> Scores | None:
         before=before,
         after=after,
         variation=statistics.pstdev(norms) / statistics.fmean(norms),
+        ran=max(logged.by_step),
     )
 
 
@@ -94,6 +96,13 @@ def table(workflow: str, folder: Path, presets: Sequence[str], steps: int) -> st
         ]
         lines.append(f"| `{preset}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def longer_runs(folders: Sequence[Path], presets: Sequence[str], steps: int) -> str:
+    """A sentence about runs that were taken further than the tables go; empty if there are none."""
+    runs = [one for folder in folders for preset in presets for one in by_seed(folder, preset, steps).values()]
+    longer = [one.ran for one in runs if one.ran > steps]
+    return f" {len(longer)} of {len(runs)} runs went on, to at most {max(longer)} steps, and are cut." if longer else ""
 
 
 def _spread(values: Sequence[float | None]) -> str:
@@ -130,15 +139,17 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="write the tables into this page too")
     arguments = parser.parse_args()
 
-    tables = []
-    for argument in arguments.workflows:
-        workflow, _, folder = argument.partition("=")
-        tables.append(table(workflow, Path(folder), arguments.presets, arguments.steps))
+    folders = {name: Path(folder) for name, _, folder in (argument.partition("=") for argument in arguments.workflows)}
+    tables = [table(name, folder, arguments.presets, arguments.steps) for name, folder in folders.items()]
     print("\n".join(tables))
     if arguments.page:
         machine = f"{os.cpu_count()} cores ({platform.machine()}), no GPU used"
         section = SECTION.format(
-            steps=arguments.steps, tables="\n".join(tables), date=datetime.date.today().isoformat(), machine=machine
+            steps=arguments.steps,
+            tables="\n".join(tables),
+            date=datetime.date.today().isoformat(),
+            machine=machine,
+            longer=longer_runs(list(folders.values()), arguments.presets, arguments.steps),
         )
         put_into(arguments.page, section)
 
