@@ -1,6 +1,6 @@
 """Time of a whole training step with the plugin against verl's stock GRPO, on the same rows.
 
-    VERL_PLATFORM=cpu python benchmarks/step_overhead.py [--steps 12] [--json]
+    VERL_PLATFORM=cpu python benchmarks/step_overhead.py [--steps 10] [--json]
 
 Two real `main_ppo` jobs on the CPU, one after the other and twice: stock GRPO with verl's single-turn loop, and
 `adv_estimator=srpo` over the same loop (`srpo.workflow=null`: each row a set of its own), the same tasks in the same
@@ -60,7 +60,8 @@ def measure(steps: int, rounds: int) -> dict[str, list[dict]]:
                     f"{ACTOR}.ppo_mini_batch_size=16",
                     f"{ACTOR}.optim.lr=0",
                     f"{ROLLOUT}.n=8",
-                    "data.max_response_length=64",
+                    "data.max_prompt_length=128",
+                    "data.max_response_length=256",
                     f"trainer.total_training_steps={steps}",
                 )
                 measured[variant] += job.steps[WARM_UP:]
@@ -69,7 +70,7 @@ def measure(steps: int, rounds: int) -> dict[str, list[dict]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()

@@ -28,15 +28,16 @@ make_once "$model" convert
 # an example of the form shows a model of this size what \boxed{} is; without one its answers have no box, and no reward
 example='"You add two numbers. For example: 21 + 34 = 55, so the answer is \boxed{55}."'
 
-# three calls an episode of at most 64 tokens each; the judge reads both drafts
+# three calls an episode of at most 64 tokens each; the judge reads both drafts. At temperature 1 four bits a weight are noise.
 export MODEL=$model STEPS=${STEPS:-3} WORKFLOW=math/debate
 exec bash "$here/run.sh" \
     "+srpo.agents.solver1.system=$example" "+srpo.agents.solver2.system=$example" "+srpo.agents.judge.system=$example" \
     data.train_batch_size=4 data.max_prompt_length=384 data.max_response_length=64 data.val_max_samples=16 \
     actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.max_model_len=448 \
+    actor_rollout_ref.rollout.temperature=0.3 actor_rollout_ref.rollout.val_kwargs.temperature=0.3 \
     actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes=536870912 \
     actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=128 \
     actor_rollout_ref.actor.ppo_mini_batch_size=4 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=512 \
     actor_rollout_ref.actor.optim.lr=1e-5 actor_rollout_ref.actor.optim.lr_warmup_steps=0 \
-    trainer.test_freq=-1 trainer.save_freq=-1 \
+    "trainer.test_freq=$STEPS" trainer.save_freq=-1 \
     "$@"

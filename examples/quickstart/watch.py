@@ -52,13 +52,13 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def summary(metrics: Metrics, seconds: float) -> str:
-    """Reward and validation accuracy before and after, in one line."""
-    reward, validation = ends(metrics.reward(), width=3), ends(metrics.validation())
+    """Reward and validation accuracy before and after (or at the only time), in one line."""
+    curves = {"reward": (metrics.reward(), 3), "validation accuracy": (metrics.validation(), 1)}
     parts = []
-    if reward:
-        parts.append(f"reward {reward[0]:.2f} -> {reward[1]:.2f}")
-    if validation:
-        parts.append(f"validation accuracy {validation[0]:.2f} -> {validation[1]:.2f}")
+    for name, (curve, width) in curves.items():
+        if both := ends(curve, width):
+            shown = both if len(curve) > 1 else both[:1]
+            parts.append(f"{name} {' -> '.join(f'{value:.2f}' for value in shown)}")
     return f"{', '.join(parts) or 'no metrics'} ({max(metrics.by_step, default=0)} steps, {seconds:.0f} s)"
 
 

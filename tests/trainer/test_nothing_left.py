@@ -89,9 +89,15 @@ def balanced(monkeypatch, rows, **settings):
         lambda batch, size, eos: Batch([*batch.keys, *batch.keys[:1] * (-len(batch) % size)]),
     )
     written = {}
-    monkeypatch.setattr(trainers.tq, "kv_batch_put", lambda keys, partition_id, fields: written.update(fields))
+
+    def kv_batch_put(keys, partition_id, fields):
+        written.update(fields)
+        return SimpleNamespace(fields=["input_ids", "set_id", "outcome_reward", "sampling_temperature"])
+
+    monkeypatch.setattr(trainers.tq, "kv_batch_put", kv_batch_put)
     metrics = {}
-    stand_in._balance_batch(Batch([f"t_{e}_{i}" for e in (0, 1) for i in range(3)]), metrics)
+    batch = stand_in._balance_batch(Batch([f"t_{e}_{i}" for e in (0, 1) for i in range(3)]), metrics)
+    assert batch.fields == ["input_ids", "set_id", "sampling_temperature"], "what workers fetch"
     assert written["set_id"].tolist() == stand_in.rows.set_id.tolist()
     return stand_in, metrics
 

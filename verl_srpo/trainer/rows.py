@@ -21,6 +21,7 @@ INT_COLUMNS = (
     "tagged",
 )
 FLOAT_COLUMNS = ("event_reward", "outcome_reward", "event_return", "episode_return")
+DRIVER_COLUMNS = frozenset({*INT_COLUMNS, *FLOAT_COLUMNS} - {"set_id"})  # no worker needs these
 
 
 @dataclass

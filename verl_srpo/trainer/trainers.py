@@ -29,13 +29,20 @@ from verl_srpo.trainer.checks import MANAGER, check_config, check_roster
 from verl_srpo.trainer.early_warning import EarlyWarning
 from verl_srpo.trainer.metrics_file import lines_until, metrics_path, write_back
 from verl_srpo.trainer.objective import Objective
-from verl_srpo.trainer.rows import apart, complete_rows, read_rows
+from verl_srpo.trainer.rows import DRIVER_COLUMNS, apart, complete_rows, read_rows
 from verl_srpo.trainer.validation import macro_metrics
 
 logger = logging.getLogger(__name__)
 
 # a reference policy of its own is among them, because rows differ in temperature there too
 WORKER_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy)
+
+
+def for_workers(batch: KVBatchMeta) -> KVBatchMeta:
+    """The batch without the columns that only the driver reads: each one that a worker fetches takes it time."""
+    if batch.fields is not None:
+        batch.fields = [name for name in batch.fields if name not in DRIVER_COLUMNS]
+    return batch
 
 
 class SRPOTrainer:
@@ -166,9 +173,9 @@ class SRPOTrainer:
         self.rows, self.layout = rows.take(layout.order), layout
         # padding rows are clones of the first row, tags included: take them, and what was removed, out of every set
         fields = TensorDict({"set_id": torch.from_numpy(self.rows.set_id)}, batch_size=len(batch))
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        batch.fields = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields).fields
         metrics.update(self._balance_metrics(batch, logging_prefix))
-        return batch
+        return for_workers(batch)
 
     def _balance_metrics(self, batch: KVBatchMeta, prefix: str) -> dict[str, float]:
         tokens = np.array([tag["seq_len"] for tag in batch.tags])
@@ -199,6 +206,9 @@ class SRPOTrainer:
             "has the first error of each kind; srpo.failure=refill replaces failed episodes"
         )
 
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        return for_workers(super()._compute_old_log_prob(batch, metrics))
+
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         fields = ["response_mask", "entropy"]
         if self.config.actor_rollout_ref.rollout.calculate_log_probs:
@@ -207,7 +217,7 @@ class SRPOTrainer:
         columns, step_metrics = self.objective.columns(self.rows, self.layout, data)
         metrics.update(step_metrics)
         metrics.update(self.objective.agent_metrics(self.rows, self.roster, data))
-        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=columns)
+        return for_workers(tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=columns))
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         actor = self.config.actor_rollout_ref.actor
