@@ -33,7 +33,7 @@ def rows_of(episode, outcome=1.0, session_id=0):
     return rows
 
 
-async def test_13_sampled_ids_are_trained_on_even_where_the_tokenizer_would_write_them_otherwise():
+async def test_field_report_13_sampled_ids_are_trained_on_even_where_the_tokenizer_would_write_them_otherwise():
     """verl#3720, #3960, trl#5224, rLLM#816: decode and encode again, and other ids come out."""
     tokenizer = small_tokenizer()
     canonical = tokenizer.encode("What is the answer", add_special_tokens=False)
@@ -51,13 +51,13 @@ async def test_13_sampled_ids_are_trained_on_even_where_the_tokenizer_would_writ
         assert row.as_dict()["rollout_log_probs"].tolist() == pytest.approx(log_probs)
 
 
-async def test_13_ids_and_log_probs_of_different_lengths_are_an_error_and_never_padded():
+async def test_field_report_13_ids_and_log_probs_of_different_lengths_are_an_error_and_never_padded():
     episode = await run(Three(), ScriptedLLM({"a": tokens([20, 21, 22], [-0.1, -0.2])}))
     assert episode.outputs[0].failure == "log_prob_mismatch"
     assert [row.tags.agent_id for row in rows_of(episode)] == [2], "the set of a and b is gone, whole"
 
 
-async def test_21_an_agent_without_data_is_fine():
+async def test_field_report_21_an_agent_without_data_is_fine():
     """PettingLLMs#11: only the last agent has data, the others crash on empty batches."""
 
     class Lazy(Three):
@@ -68,7 +68,7 @@ async def test_21_an_agent_without_data_is_fine():
     assert [(row.tags.agent_id, row.tags.event_index) for row in rows] == [(2, 0)]
 
 
-async def test_22_every_agent_has_sampling_settings_of_its_own():
+async def test_field_report_22_every_agent_has_sampling_settings_of_its_own():
     """PettingLLMs#18."""
     llm = ScriptedLLM()
     agents = [
@@ -89,7 +89,7 @@ async def test_22_every_agent_has_sampling_settings_of_its_own():
 @pytest.mark.parametrize(
     ("failure", "trained", "dropped"), [("drop_set", [0, 1], ""), ("drop_episode", [], "server_error")]
 )
-async def test_23_a_partial_prefix_is_trained_on_only_where_the_policy_says_so(failure, trained, dropped):
+async def test_field_report_23_a_partial_prefix_is_trained_on_only_where_the_policy_says_so(failure, trained, dropped):
     """agent-lightning#448: the third sub-agent raises."""
 
     class GoesOn(Three):
@@ -103,7 +103,7 @@ async def test_23_a_partial_prefix_is_trained_on_only_where_the_policy_says_so(f
     assert [row.tags.agent_id for row in rows_of(episode, 0.5)] == trained
 
 
-async def test_24_the_outcome_does_not_overwrite_an_event_reward():
+async def test_field_report_24_the_outcome_does_not_overwrite_an_event_reward():
     """AReaL PR#1674: an intermediate -0.2 is overwritten by the final +1.0."""
     rows = rows_of(await run(Three(), ScriptedLLM()), outcome=1.0)
     assert [row.tags.event_reward for row in rows] == [-0.2, -0.2, 0.0]
@@ -112,7 +112,7 @@ async def test_24_the_outcome_does_not_overwrite_an_event_reward():
     assert [row.tags.episode_return for row in rows] == [0.8] * 3
 
 
-async def test_26_limits_are_for_each_call_and_each_row():
+async def test_field_report_26_limits_are_for_each_call_and_each_row():
     """rLLM PR#575: a merged response is cut to the cap of one turn."""
     llm = ScriptedLLM(default="x" * 50)
     episode = await run(Three(), llm, limits=Limits(context=400, prompt=300, response=20))
@@ -122,7 +122,7 @@ async def test_26_limits_are_for_each_call_and_each_row():
     assert [call.sampling["max_tokens"] for call in llm.calls] == [20] * 3
 
 
-async def test_29_episodes_go_on_while_one_waits_for_its_grade():
+async def test_field_report_29_episodes_go_on_while_one_waits_for_its_grade():
     """verifiers PR#831: a burst of grading blocks the event loop. A workflow's own grader runs in a thread."""
     import threading
 

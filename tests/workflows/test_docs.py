@@ -43,7 +43,7 @@ def test_every_built_in_workflow_has_an_episode_here():
 
 @pytest.mark.parametrize("name", EPISODES)
 @pytest.mark.parametrize("validate", [False, True])
-async def test_28_the_event_tables_are_what_happens_in_training_and_validation(name, validate):
+async def test_field_report_28_the_event_tables_are_what_happens_in_training_and_validation(name, validate):
     """MARTI#3: a chain workflow fails only at evaluation."""
     settings, replies = EPISODES[name]
     episode, _ = await play(name, replies, settings, validate=validate)

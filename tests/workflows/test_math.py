@@ -129,7 +129,7 @@ async def test_failed_calls_are_not_malformed_actions():
     assert not marked(episode) and not episode.dropped
 
 
-async def test_25_joint_pays_for_the_pair_alone():
+async def test_field_report_25_joint_pays_for_the_pair_alone():
     """verl#3338, #3085, agent-lightning#110: two agents act, the reward depends on both outputs together."""
     pairs = {}
     for alice in "0123":
@@ -161,7 +161,7 @@ def test_settings_out_of_range(name, settings, message):
         build_workflow(name, settings)
 
 
-async def test_21_agents_that_are_never_routed_to_are_fine():
+async def test_field_report_21_agents_that_are_never_routed_to_are_fine():
     """PettingLLMs#11: only the last agent has data."""
     replies = {"router": route(2), "solver2": BOXED, "verifier": APPROVE, "aggregator": FINAL}
     episode, llm = await play("math/team", replies, {"routing": "adaptive"})
