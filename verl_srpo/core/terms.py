@@ -21,11 +21,11 @@ class Clip(NamedTuple):
         advantage = self.advantage.to(ratio.dtype)
         if ratio.dim() == 2:
             advantage = advantage[:, None]
-        loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - self.low, 1 + self.high) * advantage)
-        with torch.no_grad():
-            low = (ratio < 1 - self.low) & (advantage < 0)
-            high = (ratio > 1 + self.high) & (advantage > 0)
-            return loss, torch.stack([log_ratio, ratio, low, high])
+        # of the two products of eq. 7 the clipped one is the smaller exactly here; else the two are equal or it is not
+        low = (ratio < 1 - self.low) & (advantage < 0)
+        high = (ratio > 1 + self.high) & (advantage > 0)
+        loss = -advantage * ratio.masked_fill(low, 1 - self.low).masked_fill(high, 1 + self.high)
+        return loss, torch.stack([log_ratio.detach(), ratio.detach(), low, high])
 
 
 STATISTICS = ("log_ratio_mean", "ratio_mean", "clip_fraction_low", "clip_fraction_high")
