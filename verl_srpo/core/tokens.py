@@ -5,6 +5,8 @@ touched for the first time, and are selected as integers: the cost does not depe
 with a branch a token. Blocks are not smaller, because each operation on one waits for all threads.
 """
 
+import sys
+
 import torch
 from torch import Tensor
 
@@ -57,13 +59,13 @@ class _MaskedDifferenceSum(torch.autograd.Function):
             return difference.masked_fill_(response_mask == 0, 0).sum(-1)
         total = torch.zeros(len(response_mask), dtype=dtype)
         rows = max(1, _CPU_BLOCK_TOKENS // max(1, response_mask.shape[1]))
-        workspace = torch.empty_like(log_prob[:rows], dtype=dtype)
-        keep = torch.empty_like(workspace, dtype=_BITS[dtype])
-        blocks = (tensor.split(rows) for tensor in (log_prob, old_log_prob, response_mask, total))
+        workspace, bits = torch.empty_like(log_prob[:rows], dtype=dtype), _BITS[dtype]
+        keep = _factor(response_mask, bits)
+        blocks = (tensor.split(rows) for tensor in (log_prob, old_log_prob, keep, total))
         for new, old, mask, block_total in zip(*blocks, strict=True):
             difference = torch.sub(new.to(dtype), old.to(dtype), out=workspace[: len(new)])
             # as integers, so that a product with 0 is 0 whatever the bits stand for
-            difference.view(keep.dtype).mul_(keep[: len(new)].copy_(mask))
+            difference.view(bits).mul_(mask)
             torch.sum(difference, -1, out=block_total)
         return total
 
@@ -76,3 +78,12 @@ class _MaskedDifferenceSum(torch.autograd.Function):
 
 def _by_blocks(response_mask: Tensor) -> bool:
     return response_mask.device.type == "cpu"
+
+
+def _factor(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """The 0/1 mask as a factor of integers of `dtype`, without a copy where that can be: other mixtures are slow."""
+    if mask.dtype == dtype:
+        return mask
+    if (mask.dtype, dtype) == (torch.int64, torch.int32) and mask.stride(-1) == 1 and sys.byteorder == "little":
+        return mask.view(dtype)[:, ::2]  # the low halves
+    return mask.bool()
