@@ -1,5 +1,6 @@
 """The clipped objective: clip once a set, average over sets (eq. 7), exact whatever the layout of the rows."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -24,7 +25,6 @@ from verl_srpo.core.sets import (
 )
 from verl_srpo.core.terms import STATISTICS, Clip, Terms, member_terms, set_terms, token_terms
 from verl_srpo.core.tokens import check_mask, count_tokens
-from verl_srpo.core.weights import normalised_weights
 
 UNITS = ("set", "member", "token")
 
@@ -125,18 +125,19 @@ def srpo_loss(
             terms = set_terms(joint_log_ratio(whole, member, coefficients), size.whole, clip)
 
     if weights is None:
-        weight = normalised_weights(rows.present.double(), rows, size.here)
+        one = rows.present.double()
+        weight = one / (one / size.here).sum().clamp(min=1)
     else:
         weight = torch.where(rows.present, weights.detach(), 0.0)
     loss = (weight.to(terms.loss.dtype) * terms.loss).sum()
 
     # metrics and the verdicts on contents come to the host together: the one synchronisation
     numbers = [loss.detach()[None], _sums(terms, rows, size.whole, lengths), mask_valid[None]]
-    numbers.append(_valid(columns, counts, rows)[None])
-    value, sets, present, empty, *sums, mask_is_valid, columns_are_valid = torch.cat(numbers).tolist()  # as float64
+    numbers.append(_contents(columns, counts, rows))
+    value, sets, present, empty, *sums, mask_is_valid, total, faults = torch.cat(numbers).tolist()  # as float64
     if not mask_is_valid:
         check_mask("response_mask", response_mask, mask_valid)
-    if not columns_are_valid:
+    if faults or not math.isfinite(total):
         _raise_fault(columns, counts, rows, set_ids)
     metrics = {"loss": value, "sets": sets, "rows": present, "padding_rows": len(set_ids) - present}
     means = {name: total / sets if sets else 0.0 for name, total in zip(STATISTICS, sums, strict=True)}
@@ -150,12 +151,12 @@ class _Count(NamedTuple):
     noun: str
     here: Tensor
     whole: Tensor
-    too_small: Tensor
+    too_small: Tensor | None  # None: it is what is here
 
     @classmethod
     def of(cls, name: str, noun: str, here: Tensor, given: Tensor | None, rows: SetRows) -> "_Count":
         if given is None:
-            return cls(name, noun, here, here.clamp(min=1), torch.zeros_like(rows.present))
+            return cls(name, noun, here, here.clamp(min=1), None)
         too_small = rows.present & (given < here)
         return cls(name, noun, here, torch.where(rows.present, given.to(here.dtype), 1).clamp(min=1), too_small)
 
@@ -181,15 +182,16 @@ def _sums(terms: Terms, rows: SetRows, size: Tensor, lengths: Tensor) -> Tensor:
     return torch.where(rows.present, columns, 0.0).sum(1)
 
 
-def _valid(columns: dict[str, Tensor], counts: list[_Count], rows: SetRows) -> Tensor:
-    """Whether each set has one finite number in every column, and no less of anything than is in this call."""
-    numbers = torch.stack([column.detach().double() for column in columns.values()])
+def _contents(columns: dict[str, Tensor], counts: list[_Count], rows: SetRows) -> Tensor:
+    """(2,) float64 the sum of all numbers of sets, which is finite if each of them is; and how often a
+    set has two numbers in a column or less of something than is in this call."""
+    numbers = torch.stack([column.detach().double() for column in columns.values()]).where(rows.present, 0.0)
     ordered = numbers[:, rows.order]
-    differs = (ordered[:, 1:] != ordered[:, :-1]) & ~rows.starts[1:] & rows.present[rows.order[1:]]
-    wrong = ~numbers.isfinite() & rows.present
+    faults = ((ordered[:, 1:] != ordered[:, :-1]) & ~rows.starts[1:]).sum()
     for count in counts:
-        wrong = wrong | count.too_small
-    return ~(differs.any() | wrong.any())
+        if count.too_small is not None:
+            faults = faults + count.too_small.sum()
+    return torch.stack([numbers.sum(), faults])
 
 
 def _raise_fault(columns: dict[str, Tensor], counts: list[_Count], rows: SetRows, set_ids: Tensor) -> None:
@@ -197,7 +199,7 @@ def _raise_fault(columns: dict[str, Tensor], counts: list[_Count], rows: SetRows
         check_finite(name, column, set_ids, rows)
         check_equal_within_sets(name, column, set_ids, rows)
     for count in counts:
-        if bool(count.too_small.any()):
+        if count.too_small is not None and bool(count.too_small.any()):
             row = int(count.too_small.nonzero()[0])
             raise ValueError(
                 f"{count.name}={columns[count.name][row].item()} for set {int(set_ids[row])}, of which "
