@@ -139,7 +139,7 @@ def test_filter_groups_judges_episodes(toy, tmp_path):
         *srpo("algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=acc"),
         f"trainer.rollout_data_dir={tmp_path}/rollouts",
     )
-    assert sum(step["training/filter_groups/evicted_samples"] for step in job.steps) > 0
+    assert sum(step.get("training/filter_groups/evicted_samples", 0) for step in job.steps) > 0
     for number, step in enumerate(job.steps, 1):
         check_step(step, rows_of=4 * 3 * 3)
         correct = defaultdict(list)

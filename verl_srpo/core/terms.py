@@ -21,7 +21,7 @@ class Clip(NamedTuple):
         advantage = self.advantage.to(ratio.dtype)
         if ratio.dim() == 2:
             advantage = advantage[:, None]
-        # of the two products of eq. 7 the clipped one is the smaller exactly here; else the two are equal or it is not
+        # the minimum of eq. 7 is the clipped product on exactly these entries
         low = (ratio < 1 - self.low) & (advantage < 0)
         high = (ratio > 1 + self.high) & (advantage > 0)
         loss = -advantage * ratio.masked_fill(low, 1 - self.low).masked_fill(high, 1 + self.high)

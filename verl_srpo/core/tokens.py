@@ -40,7 +40,7 @@ def check_mask(name: str, response_mask: Tensor, valid: Tensor) -> None:
 def masked_difference_sum(log_prob: Tensor, old_log_prob: Tensor, response_mask: Tensor) -> Tensor:
     """sum_t m_jt (log_prob - old_log_prob) (N,), differentiable in `log_prob`; excluded tokens may be NaN.
 
-    Means nothing, and cannot be told from a result that does, where the mask is not one of 0 and 1.
+    The mask is not checked here; with anything but 0 and 1 in it the result means nothing (`check_mask`).
     """
     return _MaskedDifferenceSum.apply(log_prob, old_log_prob, response_mask)
 
